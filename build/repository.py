@@ -1,0 +1,170 @@
+"""Render a model repository for Triton: strict templates, a checked checkpoint, a new folder. Nothing tracked is edited.
+
+    python build/repository.py --checkpoint FOLDER_OR_ID --output repository
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import string
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from qwen_image.checkpoint import Checkpoint, open_checkpoint, resolve_checkpoint
+from qwen_image.errors import QwenImageError
+from qwen_image.params import Limits
+
+TEMPLATES = Path(__file__).resolve().parents[1] / "model_repository"
+RENDERED = (".pbtxt", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuProfile:
+    """A machine without a GPU: everything in float32 on the Python backend."""
+
+    max_rows: int = 8  # images in one request
+    device: str = "cpu"
+    dtype: str = "float32"
+    dit_kind: str = "KIND_CPU"
+    dit_max_batch_size: int = 8
+    dit_max_queue_delay_us: int = 0
+    dit_threads: int = os.cpu_count() or 1
+    max_batch_tokens: int = 65_536  # image tokens of one batch of the transformer, both guidance branches counted
+    vae_max_batch_size: int = 8
+    vae_threads: int = os.cpu_count() or 1
+    text_encoder_max_batch_size: int = 16
+    text_encoder_max_queue_size: int = 256
+    text_encoder_dtype: str = "float32"
+    text_encoder_max_num_seqs: int = 32
+    text_encoder_kv_cache_bytes: int = 256 * 1024 * 1024
+    text_encoder_enforce_eager: str = "true"
+    max_images_in_flight: int = 16
+    sampler_max_queue_size: int = 64
+    steps_per_call: int = 1
+
+
+PROFILES = {"cpu": CpuProfile}
+
+
+class RenderError(QwenImageError):
+    """A template and its values do not fit together, or the output is in the way."""
+
+
+def render_repository(
+    checkpoint: Checkpoint, output: Path, *, profile: CpuProfile | None = None, limits: Limits | None = None
+) -> Path:
+    """Write the repository to `output`, which must not exist or be an earlier rendering, and return it.
+
+    RenderError names a placeholder without a value, a value without a placeholder, or a config that Triton would refuse.
+    """
+    values = template_values(checkpoint, profile or CpuProfile(), limits or Limits())
+    staging = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    shutil.rmtree(staging, ignore_errors=True)
+    used: set[str] = set()
+    for template in sorted(path for path in TEMPLATES.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        target = staging / template.relative_to(TEMPLATES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = template.read_text(encoding="utf-8")
+        if template.suffix in RENDERED:
+            text = substitute(template, text, values, used)
+        if template.suffix == ".pbtxt":
+            parse_config(template, text)
+            (target.parent / "1").mkdir(exist_ok=True)  # an ensemble's version folder is empty, but Triton wants it
+        target.write_text(text, encoding="utf-8")
+    unused = sorted(values.keys() - used)
+    if unused:
+        raise RenderError(f"no template uses the value{'s' if len(unused) > 1 else ''} {', '.join(unused)}")
+    replace_folder(staging, output)
+    return output
+
+
+def template_values(checkpoint: Checkpoint, profile: CpuProfile, limits: Limits) -> dict[str, str]:
+    height, width = checkpoint.default_size
+    values: dict[str, Any] = {
+        **asdict(profile),
+        **asdict(limits),
+        "checkpoint": checkpoint.folder.resolve(),
+        "family": checkpoint.family.pipeline_class,
+        "default_height": height,
+        "default_width": width,
+        "prompt_embeds_dim": checkpoint.prompt_embeds_dim,
+        "token_channels": checkpoint.token_channels,
+    }
+    return {name: str(value) for name, value in values.items()}
+
+
+def substitute(template: Path, text: str, values: Mapping[str, str], used: set[str]) -> str:
+    """Fill the ${placeholders}; RenderError for one that is unknown or malformed."""
+    found = string.Template(text)
+    if not found.is_valid():
+        raise RenderError(f"{template}: a $ that starts no ${{placeholder}}")
+    names = set(found.get_identifiers())
+    unknown = sorted(names - values.keys())
+    if unknown:
+        raise RenderError(f"{template}: no value for the placeholder{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}")
+    used |= names
+    return found.substitute(values)
+
+
+def parse_config(template: Path, text: str) -> Any:
+    """The config as Triton's own message. RenderError with the line that does not parse."""
+    try:
+        return text_format.Parse(text, model_config_pb2.ModelConfig())
+    except text_format.ParseError as error:
+        raise RenderError(f"{template}: not a Triton model configuration: {error}") from error
+
+
+def replace_folder(staging: Path, output: Path) -> None:
+    """Put the finished folder in place; an earlier rendering goes, anything else is in the way."""
+    if output.exists():
+        if any(output.iterdir()) and not (output / "qwen_image" / "config.pbtxt").is_file():
+            raise RenderError(f"{output} exists and is no rendered repository; name another folder or remove it")
+        shutil.rmtree(output)
+    staging.rename(output)
+
+
+def add_options(parser: argparse.ArgumentParser, settings: type) -> None:
+    """One option a field, its default the field's own."""
+    group = parser.add_argument_group(settings.__name__)
+    for each in fields(settings):
+        group.add_argument(f"--{each.name.replace('_', '-')}", type=type(each.default), default=each.default)
+
+
+def picked(settings: type, options: argparse.Namespace) -> Any:
+    return settings(**{each.name: getattr(options, each.name) for each in fields(settings)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="Render a model repository for Triton.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--checkpoint", required=True, help="a folder in the diffusers layout, or a Hugging Face id")
+    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    parser.add_argument("--output", type=Path, default=Path("repository"))
+    parser.add_argument("--profile", choices=sorted(PROFILES), default="cpu")
+    add_options(parser, CpuProfile)
+    add_options(parser, Limits)
+    options = parser.parse_args()
+    try:
+        checkpoint = open_checkpoint(resolve_checkpoint(options.checkpoint, options.revision))
+        print(
+            render_repository(
+                checkpoint,
+                options.output,
+                profile=picked(PROFILES[options.profile], options),
+                limits=picked(Limits, options),
+            )
+        )
+    except QwenImageError as error:
+        raise SystemExit(f"error: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

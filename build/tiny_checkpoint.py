@@ -1,0 +1,152 @@
+"""Make a tiny random Qwen-Image checkpoint in the diffusers layout: real classes, small dimensions.
+
+Its pictures are noise. It proves plumbing and numbers: everything the server does with it is what it does with the
+20 B one. `joint_attention_dim` can be given the real 3584, so that as many bytes travel as at full size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+
+import torch
+from diffusers import (
+    AutoencoderKLQwenImage,
+    FlowMatchEulerDiscreteScheduler,
+    QwenImagePipeline,
+    QwenImageTransformer2DModel,
+)
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
+
+from qwen_image.families import QWEN_IMAGE
+
+SPECIAL_TOKENS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+CORPUS = (
+    "a red circle above a blue square on a yellow background",
+    "two small green triangles left of one large purple star",
+    "a photo of a cat sitting on a wooden table in the sun",
+    "a sign that says HELLO, in white letters on black",
+    "blurry, low quality, watermark",
+)
+
+
+def train_tokenizer() -> Qwen2Tokenizer:
+    """A byte-level BPE of Qwen2's kind. The template's words are whole tokens, so the 34-token prefix is the real one's."""
+    plain = Qwen2Tokenizer()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = plain.backend_tokenizer.pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1024,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([QWEN_IMAGE.prompt_template.format("")] * 50 + list(CORPUS), trainer)
+    trained = json.loads(tokenizer.to_str())["model"]
+    return Qwen2Tokenizer(
+        vocab=trained["vocab"],
+        merges=[tuple(pair) for pair in trained["merges"]],
+        additional_special_tokens=list(SPECIAL_TOKENS[1:]),
+        model_max_length=131072,
+    )
+
+
+def tiny_text_encoder(tokenizer: Qwen2Tokenizer, joint_attention_dim: int) -> Qwen2_5_VLForConditionalGeneration:
+    vocabulary = tokenizer.get_vocab()
+    head_dim = 32 if joint_attention_dim < 1024 else 128
+    config = Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": joint_attention_dim,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": joint_attention_dim // head_dim,
+            "num_key_value_heads": 1,
+            "head_dim": head_dim,
+            "max_position_embeddings": 32768,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1000000.0,
+                "mrope_section": [head_dim // 8, head_dim * 3 // 16, head_dim * 3 // 16],
+            },
+            "bos_token_id": vocabulary["<|endoftext|>"],
+            "eos_token_id": vocabulary["<|im_end|>"],
+        },
+        vision_config={
+            "depth": 1,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "out_hidden_size": joint_attention_dim,
+            "fullatt_block_indexes": [0],
+        },
+        image_token_id=vocabulary["<|image_pad|>"],
+        video_token_id=vocabulary["<|video_pad|>"],
+        vision_start_token_id=vocabulary["<|vision_start|>"],
+        vision_end_token_id=vocabulary["<|vision_end|>"],
+    )
+    return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def tiny_pipeline(seed: int = 0, joint_attention_dim: int = 64) -> QwenImagePipeline:
+    """A QwenImagePipeline of random weights in float32, its scheduler configured as the published checkpoint's."""
+    torch.manual_seed(seed)
+    tokenizer = train_tokenizer()
+    transformer = QwenImageTransformer2DModel(
+        num_layers=2,
+        attention_head_dim=32,
+        num_attention_heads=2,
+        joint_attention_dim=joint_attention_dim,
+        axes_dims_rope=(8, 12, 12),
+    )
+    return QwenImagePipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(
+            use_dynamic_shifting=True,
+            base_shift=0.5,
+            max_shift=0.9,
+            base_image_seq_len=256,
+            max_image_seq_len=8192,
+            shift_terminal=0.02,
+        ),
+        vae=AutoencoderKLQwenImage(base_dim=8, dim_mult=[1, 2, 2, 2], num_res_blocks=1),
+        text_encoder=tiny_text_encoder(tokenizer, joint_attention_dim),
+        tokenizer=tokenizer,
+        transformer=transformer,
+    )
+
+
+def write_tiny_checkpoint(
+    folder: Path, *, seed: int = 0, joint_attention_dim: int = 64, default_size: tuple[int, int] = (128, 128)
+) -> Path:
+    """Write the checkpoint to `folder` and return it; `default_size` is (height, width) in pixels."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tiny_pipeline(seed, joint_attention_dim).save_pretrained(folder)
+    index = folder / "model_index.json"
+    index.write_text(json.dumps({**json.loads(index.read_text()), "_default_size": list(default_size)}, indent=2))
+    return folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--joint-attention-dim", type=int, default=64, help="width of the text states, a multiple of 64")
+    options = parser.parse_args()
+    print(write_tiny_checkpoint(options.output, seed=options.seed, joint_attention_dim=options.joint_attention_dim))
+
+
+if __name__ == "__main__":
+    main()

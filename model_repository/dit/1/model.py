@@ -1,0 +1,96 @@
+"""The diffusion transformer: every row of a batch advanced by its own sigmas."""
+
+import time
+
+import numpy as np
+import torch
+
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.dit.step import StepRow, advance
+from qwen_image.dit.torch_engine import TorchEngine
+from qwen_image.errors import InvalidRequest
+from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.tensors import array, optional_array, response
+
+
+class TritonPythonModel:
+    """Triton's dynamic batcher gathers single steps of many images into one `execute`."""
+
+    def initialize(self, args):
+        settings = ModelSettings.from_args(args)
+        torch.set_num_threads(settings.integer("threads"))
+        checkpoint = open_checkpoint(settings["checkpoint"])
+        self._engine = TorchEngine(checkpoint, device=settings["device"], dtype=getattr(torch, settings["dtype"]))
+        self._channels = checkpoint.token_channels
+        self._max_batch_tokens = settings.integer("max_batch_tokens")
+        self._metrics = Metrics(
+            settings.name,
+            "qwen_image_dit_steps_total",
+            "qwen_image_dit_batches_total",
+            "qwen_image_dit_batch_rows_total",
+            "qwen_image_dit_compute_seconds_total",
+        )
+        self._warm_up(checkpoint)
+
+    def execute(self, requests):
+        held, failed = {}, {}
+        for position, request in enumerate(requests):
+            try:
+                held[position] = read_rows(request, self._channels)
+            except Exception as error:  # a bad row never sinks its batch-mates
+                failed[position] = error
+        owners = [position for position, rows in held.items() for _ in rows]
+        rows = [row for rows in held.values() for row in rows]
+        results = [None] * len(rows)
+        start = time.perf_counter()
+        for positions, advanced in advance(rows, self._engine, self._channels, self._max_batch_tokens):
+            self._count(positions, rows)
+            for index, position in enumerate(positions):
+                results[position] = advanced if isinstance(advanced, Exception) else advanced[index].cpu().numpy()
+                if isinstance(advanced, Exception):
+                    failed[owners[position]] = advanced
+        self._metrics.add("qwen_image_dit_compute_seconds_total", time.perf_counter() - start)
+        return [
+            error_response(failed[position], request.request_id())
+            if position in failed
+            else response(latents=np.stack([r for r, owner in zip(results, owners, strict=True) if owner == position]))
+            for position, request in enumerate(requests)
+        ]
+
+    def _count(self, positions, rows):
+        self._metrics.add("qwen_image_dit_batches_total")
+        self._metrics.add("qwen_image_dit_batch_rows_total", len(positions))
+        self._metrics.add("qwen_image_dit_steps_total", len(positions) * (len(rows[positions[0]].sigmas) - 1))
+
+    def _warm_up(self, checkpoint):
+        text = torch.zeros(16, checkpoint.prompt_embeds_dim)
+        row = StepRow(None, 0, (4, 4), (1.0, 0.0), text, text, 4.0)
+        for _, advanced in advance([row], self._engine, self._channels, self._max_batch_tokens):
+            if isinstance(advanced, Exception):
+                raise advanced
+
+
+def read_rows(request, channels):
+    """The rows of one request. InvalidRequest if the latents don't fit the grid."""
+    latents, texts, negatives = (
+        optional_array(request, name) for name in ("latents", "prompt_embeds", "negative_prompt_embeds")
+    )
+    grids, sigmas, scales, seeds = (array(request, name) for name in ("grid", "sigmas", "true_cfg_scale", "seed"))
+    if latents is not None and latents.shape[1:] != (grids[0, 0] * grids[0, 1], channels):
+        raise InvalidRequest(
+            f"latents has shape {list(latents.shape[1:])}; a grid of {grids[0, 0]} x {grids[0, 1]} tokens needs "
+            f"[{grids[0, 0] * grids[0, 1]}, {channels}]"
+        )
+    return [
+        StepRow(
+            latents=None if latents is None else torch.from_numpy(np.array(latents[row])),
+            seed=int(seeds[row, 0]),
+            grid=(int(grids[row, 0]), int(grids[row, 1])),
+            sigmas=tuple(map(float, sigmas[row])),
+            prompt_embeds=torch.from_numpy(np.array(texts[row])),
+            negative_prompt_embeds=torch.from_numpy(np.array(negatives[row])),
+            true_cfg_scale=float(scales[row, 0]),
+        )
+        for row in range(len(grids))
+    ]

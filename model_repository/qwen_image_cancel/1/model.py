@@ -1,0 +1,32 @@
+"""Ends a request that is queued or running, by its request id."""
+
+import numpy as np
+
+from qwen_image.cancellation import LONGEST_REQUEST_ID, cancel_everywhere, sockets_folder
+from qwen_image.errors import InvalidRequest
+from qwen_image.serving.backend import error_response, log_info
+from qwen_image.serving.tensors import response, text_column
+
+
+class TritonPythonModel:
+    """Asks every sampler process of this server."""
+
+    def initialize(self, args):
+        self._folder = sockets_folder()
+
+    def execute(self, requests):
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request):
+        try:
+            request_id = text_column(request, "request_id")[0]
+            if not request_id or "\n" in request_id or len(request_id.encode()) > LONGEST_REQUEST_ID:
+                raise InvalidRequest(
+                    f"request_id={request_id[:80]!r} must be the id of a request: one line of 1 to "
+                    f"{LONGEST_REQUEST_ID} bytes"
+                )
+            cancelled = cancel_everywhere(request_id, self._folder)
+            log_info(request_id, f"cancelled: {cancelled} images")
+            return response(cancelled=np.array([cancelled], np.int32))
+        except Exception as error:
+            return error_response(error, request.request_id())

@@ -1,0 +1,65 @@
+"""Prompts to prompt_embeds: Qwen2.5-VL on vLLM. The engine's arguments are in model.json beside this file."""
+
+import json
+
+import numpy as np
+
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.tensors import response, text_column
+from qwen_image.text_encoder import TextEncoder
+
+NAMES = ("prompt", "negative_prompt")
+
+
+class TritonPythonModel:
+    """All prompts of one `execute` go through the engine together."""
+
+    def initialize(self, args):
+        settings = ModelSettings.from_args(args)
+        self._checkpoint = open_checkpoint(settings["checkpoint"])
+        self._encoder = TextEncoder(self._checkpoint, json.loads((settings.folder / "model.json").read_text()))
+        self._metrics = Metrics(settings.name, "qwen_image_text_tokens_total")
+
+    def execute(self, requests):
+        answers, tokenized = {}, {}
+        for position, request in enumerate(requests):
+            try:
+                tokenized[position] = self._tokenized(request)
+            except Exception as error:  # a bad prompt never sinks its batch-mates
+                answers[position] = error_response(error, request.request_id())
+        prompts = [token_ids for columns in tokenized.values() for column in columns.values() for token_ids in column]
+        states = iter(self._encoder.encode(prompts) if prompts else [])
+        for position, columns in tokenized.items():
+            answers[position] = self._response({name: [next(states) for _ in column] for name, column in columns.items()})
+        return [answers[position] for position in range(len(requests))]
+
+    def _tokenized(self, request):
+        columns = {name: text_column(request, name) for name in NAMES}
+        return {
+            name: [self._encoder.tokenize(name, text) for text in column]
+            for name, column in columns.items()
+            if column is not None
+        }
+
+    def _response(self, columns):
+        outputs, rows = {}, len(columns["prompt"])
+        for name in NAMES:
+            states = columns.get(name, [np.zeros((0, self._checkpoint.prompt_embeds_dim), np.float32)] * rows)
+            outputs[f"{name}_embeds"], outputs[f"{name}_embeds_mask"] = padded(states)
+            self._metrics.add("qwen_image_text_tokens_total", sum(map(len, states)))
+        return response(**outputs)
+
+
+def padded(states):
+    """Rows of (T_i, dim) -> (B, T, dim), right-padded with zeros, and the mask (B, T).
+
+    Never without tokens: an absent negative prompt is one masked token, since Triton can't cache an empty tensor.
+    """
+    lengths = np.array([len(each) for each in states])
+    longest = max(1, lengths.max())
+    embeds = np.zeros((len(states), longest, states[0].shape[1]), np.float32)
+    for row, each in enumerate(states):
+        embeds[row, : len(each)] = each
+    return embeds, np.arange(longest)[None] < lengths[:, None]

@@ -1,0 +1,29 @@
+"""Latents to pixels, in PyTorch. The GPU repository has a TensorRT plan of the same tensors in this place."""
+
+import numpy as np
+import torch
+
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.tensors import array, response
+from qwen_image.vae import VaeDecoder
+
+
+class TritonPythonModel:
+    """The dynamic batcher hands over latents of one size."""
+
+    def initialize(self, args):
+        settings = ModelSettings.from_args(args)
+        torch.set_num_threads(settings.integer("threads"))
+        checkpoint = open_checkpoint(settings["checkpoint"])
+        self._decoder = VaeDecoder(checkpoint, device=settings["device"], dtype=getattr(torch, settings["dtype"]))
+        self._decoder.decode(np.zeros((1, checkpoint.family.latent_channels, 1, 8, 8), np.float32))
+
+    def execute(self, requests):
+        latents = [array(request, "latents") for request in requests]
+        try:
+            pixels = self._decoder.decode(np.concatenate(latents))
+        except Exception as error:
+            return [error_response(error, request.request_id()) for request in requests]
+        ends = np.cumsum([len(each) for each in latents])[:-1]
+        return [response(image=each) for each in np.split(pixels, ends)]

@@ -1,0 +1,1 @@
+"""Qwen-Image served by Triton: the importable core."""

@@ -1,0 +1,1 @@
+"""The diffusion transformer: a batch of rows advanced by their next sigmas."""

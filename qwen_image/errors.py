@@ -1,0 +1,33 @@
+"""The errors of the core. Each says what arrived, what is allowed and what to do.
+
+QwenImageError
+├── InvalidRequest      the caller can mend it
+├── Unavailable         try again later
+├── Cancelled           the caller ended it
+├── CheckpointError     the checkpoint can't be served as it is
+└── ServerFailed        tritonserver did not start or died
+"""
+
+
+class QwenImageError(Exception):
+    """Anything this project raises on purpose."""
+
+
+class InvalidRequest(QwenImageError):  # noqa: N818 - named as the status it becomes
+    """The request names a value that is not allowed: INVALID_ARGUMENT."""
+
+
+class Unavailable(QwenImageError):  # noqa: N818
+    """There is no room or no time for the request now: UNAVAILABLE."""
+
+
+class Cancelled(QwenImageError):  # noqa: N818
+    """The request was ended by its id: CANCELLED."""
+
+
+class CheckpointError(QwenImageError):
+    """A checkpoint that is incomplete, of another class, or of other shapes than its configuration says."""
+
+
+class ServerFailed(QwenImageError):  # noqa: N818
+    """The tritonserver process could not start, or ended before it was ready."""

@@ -1,0 +1,124 @@
+"""What one image is asked for with: the parameters, their defaults, their limits. Every default lives here, once."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass, field, replace
+
+from qwen_image.errors import InvalidRequest
+from qwen_image.families import QWEN_IMAGE, Family
+
+LARGEST_SEED = 2**63 - 1
+DRAWN_SEED_BITS = 53  # a drawn seed survives a JSON number
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server accepts; each one is set when the model repository is rendered."""
+
+    min_side: int = 64
+    max_side: int = 2048
+    max_pixels: int = 2048 * 2048
+    max_inference_steps: int = 200
+    max_pixel_steps: int = 2048 * 2048 * 100  # pixels x steps of one image: the work it may ask for
+    max_true_cfg_scale: float = 50.0
+    max_prompt_bytes: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationParams:
+    """One image's parameters. `height` and `width` default to the checkpoint's own size."""
+
+    prompt: str
+    negative_prompt: str | None = None
+    height: int = QWEN_IMAGE.default_size[0]
+    width: int = QWEN_IMAGE.default_size[1]
+    num_inference_steps: int = 50
+    true_cfg_scale: float = 4.0  # in force only with a negative prompt
+    seed: int = field(default_factory=lambda: secrets.randbits(DRAWN_SEED_BITS))
+    sigmas: tuple[float, ...] | None = None
+
+    @property
+    def uses_guidance(self) -> bool:
+        """Whether the negative prompt is computed at all. An empty negative prompt counts."""
+        return self.negative_prompt is not None and self.true_cfg_scale > 1
+
+    def image_tokens(self, family: Family = QWEN_IMAGE) -> int:
+        return (self.height // family.size_multiple) * (self.width // family.size_multiple)
+
+
+def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IMAGE) -> GenerationParams:
+    """The same parameters, checked, the step count set from given sigmas. InvalidRequest names field, value and range."""
+    for name in ("prompt", "negative_prompt"):
+        _check_text(name, getattr(params, name), limits)
+    _check_side("height", params.height, limits, family)
+    _check_side("width", params.width, limits, family)
+    _check_range("num_inference_steps", params.num_inference_steps, 1, limits.max_inference_steps)
+    _check_scale(params.true_cfg_scale, limits)
+    _check_range("seed", params.seed, 0, LARGEST_SEED, "; leave it out to have one drawn")
+    if params.sigmas is not None:
+        _check_sigmas(params.sigmas, limits)
+        params = replace(params, num_inference_steps=len(params.sigmas))
+    _check_work(params, limits)
+    return params
+
+
+def _check_text(name: str, text: str | None, limits: Limits) -> None:
+    if text is None:
+        return
+    size = len(text.encode())
+    if size > limits.max_prompt_bytes:
+        raise InvalidRequest(f"{name} has {size} bytes; at most {limits.max_prompt_bytes} are allowed")
+    if name == "prompt" and not text.strip():
+        raise InvalidRequest(f"prompt={text!r} is empty; say what to paint (an empty negative_prompt is allowed)")
+
+
+def _check_side(name: str, value: int, limits: Limits, family: Family) -> None:
+    multiple = family.size_multiple
+    if value % multiple == 0 and limits.min_side <= value <= limits.max_side:
+        return
+    lowest, highest = -(-limits.min_side // multiple) * multiple, limits.max_side // multiple * multiple
+    nearest = min(max(round(value / multiple) * multiple, lowest), highest)
+    raise InvalidRequest(
+        f"{name}={value} must be a multiple of {multiple} between {lowest} and {highest}; the nearest is {nearest}"
+    )
+
+
+def _check_range(name: str, value: int, lowest: int, highest: int, hint: str = "") -> None:
+    if not lowest <= value <= highest:
+        raise InvalidRequest(f"{name}={value} must be between {lowest} and {highest}{hint}")
+
+
+def _check_scale(value: float, limits: Limits) -> None:
+    if not (math.isfinite(value) and 0 <= value <= limits.max_true_cfg_scale):
+        raise InvalidRequest(
+            f"true_cfg_scale={value:g} must be a finite number between 0 and {limits.max_true_cfg_scale:g} "
+            "(1 or less turns guidance off)"
+        )
+
+
+def _check_sigmas(sigmas: tuple[float, ...], limits: Limits) -> None:
+    if not 1 <= len(sigmas) <= limits.max_inference_steps:
+        raise InvalidRequest(f"sigmas has {len(sigmas)} values; between 1 and {limits.max_inference_steps} are allowed")
+    for position, sigma in enumerate(sigmas):
+        if not 0 < sigma <= 1:  # also catches NaN
+            raise InvalidRequest(f"sigmas[{position}]={sigma:g} must be a finite number above 0 and at most 1")
+        if position and sigma >= sigmas[position - 1]:
+            raise InvalidRequest(
+                f"sigmas[{position}]={sigma:g} must be below the one before it, {sigmas[position - 1]:g}: sigmas fall"
+            )
+
+
+def _check_work(params: GenerationParams, limits: Limits) -> None:
+    pixels = params.height * params.width
+    if pixels > limits.max_pixels:
+        raise InvalidRequest(
+            f"height={params.height} x width={params.width} is {pixels} pixels; at most {limits.max_pixels} are allowed"
+        )
+    if pixels * params.num_inference_steps > limits.max_pixel_steps:
+        most = limits.max_pixel_steps // pixels
+        raise InvalidRequest(
+            f"num_inference_steps={params.num_inference_steps} at {params.width}x{params.height} is over the budget of "
+            f"{limits.max_pixel_steps} pixel steps; at this size at most {most} steps are allowed"
+        )

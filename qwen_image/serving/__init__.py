@@ -1,0 +1,1 @@
+"""Everything that knows of Triton: tensors in and out, errors to status codes, metrics, starting a server."""

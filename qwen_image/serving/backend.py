@@ -1,0 +1,62 @@
+"""The one place that imports Triton's Python backend, which exists only inside its processes."""
+
+from __future__ import annotations
+
+import json
+import locale
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, QwenImageError, Unavailable
+
+# The stub starts Python with an ASCII locale, under which torch's and vLLM's own files can't be read.
+locale.setlocale(locale.LC_ALL, "C.UTF-8")
+
+# Triton fills its module in only after model.py is imported, so names of it are looked up when they are used.
+STATUS = {InvalidRequest: "INVALID_ARG", Unavailable: "UNAVAILABLE", Cancelled: "CANCELLED"}
+
+
+def error_response(error: BaseException, request_id: str) -> Any:
+    """The response for an error: its own words for ours, the type too for anybody else's. The log has the id."""
+    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), "INTERNAL")
+    message = str(error) if isinstance(error, QwenImageError) else f"{type(error).__name__}: {error}"
+    log = pb_utils.Logger.log_error if status == "INTERNAL" else pb_utils.Logger.log_info
+    log(f"[request {request_id or '-'}] {status}: {message}")
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, getattr(pb_utils.TritonError, status)))
+
+
+def log_info(request_id: str, message: str) -> None:
+    pb_utils.Logger.log_info(f"[request {request_id or '-'}] {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """A model's own config.pbtxt as its process sees it."""
+
+    name: str
+    folder: Path  # of this version: holds model.py
+    parameters: Mapping[str, str]
+    max_batch_size: int
+
+    @classmethod
+    def from_args(cls, args: Mapping[str, str]) -> ModelSettings:
+        config = json.loads(args["model_config"])
+        return cls(
+            name=args["model_name"],
+            folder=Path(args["model_repository"]) / args["model_version"],
+            parameters={key: value["string_value"] for key, value in config["parameters"].items()},
+            max_batch_size=int(config["max_batch_size"]),
+        )
+
+    def __getitem__(self, name: str) -> str:
+        try:
+            return self.parameters[name]
+        except KeyError:
+            raise CheckpointError(f"{self.name}/config.pbtxt has no parameter {name!r}: render it again") from None
+
+    def integer(self, name: str) -> int:
+        return int(self[name])

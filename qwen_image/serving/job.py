@@ -1,0 +1,72 @@
+"""One request to the sampler: what the validator resolved and the text encoder read, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qwen_image.families import Family
+from qwen_image.serving.tensors import array, optional_array
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One row: one image."""
+
+    seed: int
+    grid: tuple[int, int]  # token rows and columns
+    num_inference_steps: int
+    true_cfg_scale: float
+    prompt_embeds: NDArray[np.float32]  # (T, dim)
+    negative_prompt_embeds: NDArray[np.float32]  # (T', dim); no tokens: guidance is off
+    sigmas: tuple[float, ...] | None  # unshifted, as given
+
+    @property
+    def image_tokens(self) -> int:
+        return self.grid[0] * self.grid[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All rows of one request. `request` is kept: the arrays lie in its shared memory."""
+
+    request: Any
+    request_id: str
+    width: int
+    height: int
+    images: tuple[Image, ...]
+    wanted: frozenset[str]  # names of the outputs that somebody asked for
+
+    @property
+    def step_counts(self) -> tuple[int, ...]:
+        return tuple(image.num_inference_steps for image in self.images)
+
+
+def read_job(request: Any, family: Family) -> Job:
+    """A job from the request of the ensemble. The validator has checked every value."""
+    heights, widths = array(request, "height"), array(request, "width")
+    steps, scales, seeds = (array(request, name) for name in ("num_inference_steps", "true_cfg_scale", "seed"))
+    sigmas = optional_array(request, "sigmas")
+    height, width = int(heights[0, 0]), int(widths[0, 0])
+    images = tuple(
+        Image(
+            seed=int(seeds[row, 0]),
+            grid=(height // family.size_multiple, width // family.size_multiple),
+            num_inference_steps=int(steps[row, 0]),
+            true_cfg_scale=float(scales[row, 0]),
+            prompt_embeds=_states(request, "prompt_embeds", row),
+            negative_prompt_embeds=_states(request, "negative_prompt_embeds", row, wanted=float(scales[row, 0]) > 1),
+            sigmas=None if sigmas is None else tuple(map(float, sigmas[row])),
+        )
+        for row in range(len(heights))
+    )
+    return Job(request, request.request_id(), width, height, images, frozenset(request.requested_output_names()))
+
+
+def _states(request: Any, name: str, row: int, *, wanted: bool = True) -> NDArray[np.float32]:
+    """One row's text states without the padding that unequal rows of a request have."""
+    states, mask = array(request, name), array(request, f"{name}_mask")
+    return np.asarray(states[row, : int(mask[row].sum()) if wanted else 0])

@@ -1,0 +1,155 @@
+"""The sampler as a Triton model: many images in flight in one light process, each advanced by calls of `dit`.
+
+`execute` returns at once and the answers follow, so it is held back at the in-flight limit: only then does Triton's
+queue form, and with it its size limit, timeouts and priorities act. `sampler` and `sampler_stream` share this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
+
+from qwen_image.cancellation import Registry, Ticket, listen, sockets_folder
+from qwen_image.checkpoint import Checkpoint, open_checkpoint
+from qwen_image.denoise import State, denoise, together
+from qwen_image.errors import Cancelled, Unavailable
+from qwen_image.latents import unpack_latents
+from qwen_image.schedule import Schedule
+from qwen_image.serving.backend import ModelSettings, error_response, log_info
+from qwen_image.serving.dit_client import DitClient
+from qwen_image.serving.job import Image, Job, read_job
+from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.tensors import response
+
+FINAL = 1  # TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+class SamplerModel:
+    """What both sampler models are; `streams` answers after every step instead of at the end."""
+
+    streams = False
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        settings = ModelSettings.from_args(args)
+        self._checkpoint: Checkpoint = open_checkpoint(settings["checkpoint"])
+        self._schedule = Schedule.from_config(self._checkpoint.config("scheduler"))
+        self._steps_per_call = 1 if self.streams else settings.integer("steps_per_call")
+        self._most_in_flight = settings.integer("max_images_in_flight")
+        self._metrics = Metrics(
+            settings.name,
+            "qwen_image_images_total",
+            "qwen_image_images_in_flight",
+            "qwen_image_cancelled_images_total",
+            "qwen_image_retried_steps_total",
+            "qwen_image_step_seconds_total",
+            "qwen_image_step_calls_total",
+        )
+        self._dit = DitClient(self._metrics)
+        self._registry = Registry()
+        self._room = threading.Condition()
+        self._in_flight = 0
+        self._is_closing = False
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="denoising", daemon=True).start()
+        self._socket_path = sockets_folder() / f"{settings.name}.sock"
+        asyncio.run_coroutine_threadsafe(listen(self._registry, self._socket_path), self._loop).result()
+
+    def execute(self, requests: list[Any]) -> None:
+        for request in requests:
+            sender = request.get_response_sender()
+            try:
+                job = read_job(request, self._checkpoint.family)
+            except Exception as error:  # one bad request never sinks its batch-mates
+                sender.send(error_response(error, request.request_id()), flags=FINAL)
+                continue
+            ticket = self._registry.enter(job.request_id, len(job.images))
+            self._take_room(len(job.images))
+            asyncio.run_coroutine_threadsafe(self._serve(job, ticket, sender), self._loop)
+        with self._room:
+            self._room.wait_for(lambda: self._in_flight < self._most_in_flight)
+
+    def finalize(self) -> None:
+        """Refuse what is still in flight: Triton has already waited for it as long as it was told to."""
+        self._is_closing = True
+        with self._room:
+            self._room.wait_for(lambda: self._in_flight == 0, timeout=5.0)
+        self._socket_path.unlink(missing_ok=True)
+
+    def _take_room(self, images: int) -> None:
+        with self._room:
+            self._room.wait_for(lambda: self._in_flight < self._most_in_flight)
+            self._in_flight += images
+        self._metrics.add("qwen_image_images_in_flight", images)
+
+    def _give_room_back(self, images: int) -> None:
+        self._metrics.add("qwen_image_images_in_flight", -images)
+        with self._room:
+            self._in_flight -= images
+            self._room.notify_all()
+
+    async def _serve(self, job: Job, ticket: Ticket, sender: Any) -> None:
+        try:
+            await self._answer(job, ticket, sender)
+            self._metrics.add("qwen_image_images_total", len(job.images))
+        except Exception as error:
+            if isinstance(error, Cancelled):
+                self._metrics.add("qwen_image_cancelled_images_total", len(job.images))
+            sender.send(error_response(error, job.request_id), flags=FINAL)
+        finally:
+            self._registry.leave(ticket)
+            self._give_room_back(len(job.images))
+
+    async def _answer(self, job: Job, ticket: Ticket, sender: Any) -> None:
+        log_info(job.request_id, f"images: {len(job.images)} of {job.width}x{job.height}, steps {job.step_counts}")
+        self._check_wanted(ticket)
+        states: list[State] = []
+        async for states in together([self._walk(image, job.request_id) for image in job.images]):
+            if self.streams:
+                sender.send(self._response(job, states))
+            self._check_wanted(ticket)
+        if self.streams:
+            sender.send(flags=FINAL)
+        else:
+            sender.send(self._response(job, states), flags=FINAL)
+        log_info(job.request_id, "done")
+
+    def _walk(self, image: Image, request_id: str) -> AsyncIterator[State]:
+        sigmas = self._schedule.sigmas(
+            num_inference_steps=image.num_inference_steps, image_tokens=image.image_tokens, sigmas=image.sigmas
+        )
+        return denoise(self._dit.advance_for(image, request_id), sigmas, self._steps_per_call)
+
+    def _check_wanted(self, ticket: Ticket) -> None:
+        """Between two steps: whether anybody still waits for this."""
+        if ticket.is_cancelled:
+            raise Cancelled(f"request {ticket.request_id} was cancelled")
+        if self._is_closing:
+            raise Unavailable("the server is shutting down; send the request again elsewhere")
+
+    def _response(self, job: Job, states: list[State]) -> Any:
+        outputs: dict[str, NDArray[Any]] = {
+            "used_seed": _column([image.seed for image in job.images], np.int64),
+            "used_num_inference_steps": _column(job.step_counts, np.int32),
+            "used_width": _column([job.width] * len(job.images), np.int32),
+            "used_height": _column([job.height] * len(job.images), np.int32),
+            "step": _column([state.step for state in states], np.int32),
+        }
+        if "latents" in job.wanted:
+            outputs["latents"] = self._unpacked(job, [state.latents for state in states])
+        if "decoder_latents" in job.wanted:
+            outputs["decoder_latents"] = self._unpacked(job, [state.predicted for state in states])
+        return response(**{name: value for name, value in outputs.items() if name in job.wanted})
+
+    def _unpacked(self, job: Job, tokens: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+        factor = self._checkpoint.family.vae_scale_factor
+        return np.stack([unpack_latents(each, job.height // factor, job.width // factor) for each in tokens])
+
+
+def _column(values: Sequence[int], dtype: type[np.integer[Any]]) -> NDArray[Any]:
+    return np.array(values, dtype).reshape(-1, 1)

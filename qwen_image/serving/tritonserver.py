@@ -1,0 +1,219 @@
+"""Starts the tritonserver binary that the nvidia-pytriton wheel brings, and stops it again.
+
+On NVIDIA's images tritonserver is on PATH and needs none of this; docs/operations.md has the plain command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from qwen_image.errors import ServerFailed
+
+CACHE_BYTES = 64 * 1024 * 1024  # the response cache: prompts' text states
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The three TCP ports of one server."""
+
+    http: int
+    grpc: int
+    metrics: int
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Three ports nobody listens on now."""
+        with contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+            for each in sockets:
+                each.bind(("127.0.0.1", 0))
+            return cls(*(each.getsockname()[1] for each in sockets))
+
+
+@dataclass(slots=True)
+class TritonServer:
+    """One server process over one rendered model repository. A context manager: leaving it stops the server."""
+
+    repository: Path
+    ports: Ports
+    log_path: Path
+    host: str = "127.0.0.1"
+    exit_timeout_s: int = 30
+    extra_arguments: tuple[str, ...] = ()
+    shm_prefix: str = field(default_factory=lambda: f"qwen_image_{uuid.uuid4().hex[:12]}_")
+    process: subprocess.Popen[bytes] | None = None
+    log: IO[bytes] | None = None
+
+    @property
+    def http_url(self) -> str:
+        return f"{self.host}:{self.ports.http}"
+
+    @property
+    def grpc_url(self) -> str:
+        return f"{self.host}:{self.ports.grpc}"
+
+    @property
+    def metrics_url(self) -> str:
+        return f"http://{self.host}:{self.ports.metrics}/metrics"
+
+    def __enter__(self) -> TritonServer:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the process and return at once; `wait_until_ready` waits. Its output goes to `log_path`."""
+        self.log = self.log_path.open("wb")
+        self.process = subprocess.Popen(
+            self.command(), env=environment(), stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+    def command(self) -> list[str]:
+        return [
+            str(wheel_folder() / "bin" / "tritonserver"),
+            f"--model-repository={self.repository}",
+            f"--backend-directory={backend_folder()}",
+            f"--backend-config=python,shm-region-prefix-name={self.shm_prefix}",
+            "--backend-config=python,stub-timeout-seconds=300",
+            f"--cache-directory={wheel_folder() / 'caches'}",
+            f"--cache-config=local,size={CACHE_BYTES}",
+            f"--http-address={self.host}",
+            f"--http-port={self.ports.http}",
+            f"--grpc-address={self.host}",
+            f"--grpc-port={self.ports.grpc}",
+            f"--metrics-address={self.host}",
+            f"--metrics-port={self.ports.metrics}",
+            "--allow-gpu-metrics=false",
+            "--disable-auto-complete-config",
+            f"--exit-timeout-secs={self.exit_timeout_s}",
+            *self.extra_arguments,
+        ]
+
+    def is_ready(self) -> bool:
+        """Whether every model is loaded and warm."""
+        try:
+            with urllib.request.urlopen(f"http://{self.http_url}/v2/health/ready", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def wait_until_ready(self, timeout_s: float = 300.0, progress: Callable[[float], None] | None = None) -> float:
+        """Seconds until ready. Calls `progress` with the seconds so far. ServerFailed if the process ends or time does."""
+        assert self.process is not None
+        start = time.monotonic()
+        while not self.is_ready():
+            waited = time.monotonic() - start
+            if self.process.poll() is not None:
+                raise ServerFailed(f"tritonserver ended with code {self.process.returncode}:\n{self.log_tail()}")
+            if waited > timeout_s:
+                raise ServerFailed(f"tritonserver was not ready after {timeout_s:.0f} s:\n{self.log_tail()}")
+            if progress is not None:
+                progress(waited)
+            time.sleep(0.1)
+        return time.monotonic() - start
+
+    def log_tail(self, lines: int = 40) -> str:
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self) -> int | None:
+        """Ask it to end (SIGTERM: it finishes what is in flight for up to `exit_timeout_s`), then make it; its exit code."""
+        if self.process is None:
+            return None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(self.exit_timeout_s + 15)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        if self.log is not None:
+            self.log.close()
+        for left_over in self.shared_memory_files():
+            left_over.unlink(missing_ok=True)
+        return self.process.returncode
+
+    def shared_memory_files(self) -> Iterator[Path]:
+        """What the Python backend holds under /dev/shm; after a killed server these files stay behind."""
+        return Path("/dev/shm").glob(f"{self.shm_prefix}*")
+
+
+def wheel_folder() -> Path:
+    """Where the wheel keeps tritonserver, found without importing pytriton (which starts things)."""
+    spec = importlib.util.find_spec("pytriton")
+    if spec is None or spec.origin is None:
+        raise ServerFailed("the package nvidia-pytriton is not installed: run scripts/setup")
+    return Path(spec.origin).parent / "tritonserver"
+
+
+def backend_folder() -> Path:
+    """A backend folder with the stub of this Python's version, made of links beside this environment."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    source = wheel_folder()
+    target = Path(sys.prefix) / "share" / "qwen_image" / "backends" / "python"
+    target.mkdir(parents=True, exist_ok=True)
+    for file in (
+        *(source / "backends" / "python").iterdir(),
+        source / "python_backend_stubs" / version / "triton_python_backend_stub",
+    ):
+        link = target / file.name
+        if not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(file)
+            file.chmod(file.stat().st_mode | 0o111)
+    return target.parent
+
+
+def libpython_folder() -> Path:
+    """The folder of the libpython that belongs to this interpreter; the stub loads it."""
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    for folder in (sysconfig.get_config_var("LIBDIR"), Path(sys.base_prefix) / "lib", sysconfig.get_config_var("LIBPL")):
+        if folder and (Path(folder) / name).is_file() and name.endswith((".so", ".so.1.0")):
+            return Path(folder)
+    multiarch = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "")
+    if name and (multiarch / name).is_file():
+        return multiarch
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    raise ServerFailed(
+        f"this Python has no shared libpython{version}, which Triton's Python backend loads. "
+        f"Debian and Ubuntu: apt-get install libpython{version}; pyenv: PYTHON_CONFIGURE_OPTS=--enable-shared"
+    )
+
+
+def environment() -> dict[str, str]:
+    """What the server and its stubs need to find: their libraries, this Python, this environment's packages."""
+    binaries = Path(sys.prefix) / "bin"
+    site_packages = Path(sysconfig.get_path("purelib"))
+    libraries = [str(wheel_folder().parents[1] / "nvidia_pytriton.libs"), str(libpython_folder())]
+    if inherited := os.environ.get("LD_LIBRARY_PATH"):
+        libraries.append(inherited)
+    return {
+        **os.environ,
+        "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
+        "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+        "VIRTUAL_ENV": sys.prefix,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(site_packages), os.environ.get("PYTHONPATH", "")])),
+    }
+
+
+def tritonserver_on_path() -> Path | None:
+    """NVIDIA's own tritonserver, where the image has one."""
+    found = shutil.which("tritonserver")
+    return Path(found) if found else None

@@ -1,0 +1,66 @@
+"""Serve a checkpoint until Ctrl-C, and say how to call it."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from types import FrameType
+
+from qwen_image.errors import QwenImageError
+from qwen_image.serving.tritonserver import Ports, TritonServer
+from scripts.serving import checkpoint_folder, running_server, show
+
+HOW_TO_CALL = """
+Command line   .venv/bin/qwen-image generate "a red circle above a blue square" --url {grpc}
+curl           clients/examples/curl.sh {http} picture.png
+tritonclient   python clients/examples/tritonclient_grpc.py {grpc} picture.png
+               python clients/examples/tritonclient_http.py {http} picture.png
+Metrics        {metrics}
+Models         http://{http}/v2/models/qwen_image (metadata: every input and output)
+
+Ctrl-C stops the server.
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--checkpoint", help="a folder in the diffusers layout or a Hugging Face id; the demo's if left out")
+    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for every interface")
+    parser.add_argument("--http-port", type=int, default=8000, help="0 picks free ports for all three")
+    parser.add_argument("--grpc-port", type=int, default=8001)
+    parser.add_argument("--metrics-port", type=int, default=8002)
+    options = parser.parse_args()
+    ports = Ports(options.http_port, options.grpc_port, options.metrics_port) if options.http_port else Ports.free()
+    try:
+        with running_server(checkpoint_folder(options.checkpoint, options.revision), ports, options.host) as server:
+            print(HOW_TO_CALL.format(http=server.http_url, grpc=server.grpc_url, metrics=server.metrics_url), flush=True)
+            return wait_for_end(server)
+    except QwenImageError as error:
+        show(f"error: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def wait_for_end(server: TritonServer) -> int:
+    """Until Ctrl-C or SIGTERM (0), or until the server ends by itself (1)."""
+    asked = threading.Event()
+
+    def ask(signal_number: int, frame: FrameType | None) -> None:
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGTERM, ask)
+    while not asked.wait(0.5):
+        if server.process is not None and server.process.poll() is not None:
+            show(f"tritonserver ended with code {server.process.returncode}:\n{server.log_tail()}\n")
+            return 1
+    show("stopping: images in flight are finished first\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
