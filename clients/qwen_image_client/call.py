@@ -1,0 +1,66 @@
+"""One inference call as every transport takes and answers it: named numpy arrays, nothing of gRPC or HTTP."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tensors: TypeAlias = Mapping[str, NDArray[Any]]
+
+
+def new_request_id() -> str:
+    """A random id, so that no client ends another's work by accident."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to one model.
+
+    Attributes:
+        model: the Triton model's name.
+        inputs: the input tensors, batch dimension first.
+        outputs: the names of the outputs wanted; what isn't asked for isn't computed.
+        request_id: travels with the request; `cancel` ends the work by it.
+    """
+
+    model: str
+    inputs: Tensors
+    outputs: tuple[str, ...]
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamResponse:
+    """One response of a stream.
+
+    Attributes:
+        tensors: the outputs; empty in a response that only marks the end.
+        is_last: no response follows.
+    """
+
+    tensors: Tensors
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """The names of the three models that serve one checkpoint, all derived from the first."""
+
+    generate: str = "qwen_image"
+
+    @property
+    def stream(self) -> str:
+        return f"{self.generate}_stream"
+
+    @property
+    def cancel(self) -> str:
+        return f"{self.generate}_cancel"
+
+    def cancel_call(self, request_id: str) -> Call:
+        """The call that ends a request by its id; its output `cancelled` counts the images ended, INT32 [1]."""
+        ids = np.array([request_id.encode()], dtype=np.object_)  # [1]: this model has no batch dimension
+        return Call(self.cancel, {"request_id": ids}, ("cancelled",), request_id)

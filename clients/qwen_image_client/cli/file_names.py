@@ -1,0 +1,78 @@
+"""Where the command line puts its images: patterns filled in, nothing overwritten."""
+
+import re
+from itertools import count
+from pathlib import Path
+from string import Formatter
+
+from qwen_image_client.errors import InvalidRequest
+from qwen_image_client.image import GeneratedImage
+
+DEFAULT_NAME = "{prompt}-seed{seed}.png"
+_PLACEHOLDERS = {"prompt", "seed", "index"}
+_LONGEST_SLUG_BYTES = 120
+
+
+def slug(prompt: str) -> str:
+    """The prompt as part of a file's name: its letters and digits in any script, joined by dashes."""
+    words = re.sub(r"[^\w]+", "-", prompt.lower()).strip("-_")
+    short = words.encode()[:_LONGEST_SLUG_BYTES].decode(errors="ignore").strip("-_")
+    return short or "image"
+
+
+def checked_pattern(output: str, num_images: int) -> str:
+    """`output` as a pattern for every image: a folder gets the default name, several images get their seed.
+
+    Raises:
+        InvalidRequest: an unknown placeholder, or a name that isn't a PNG's.
+    """
+    if output.endswith("/") or Path(output).is_dir():
+        return f"{output.rstrip('/')}/{DEFAULT_NAME}" if output.rstrip("/") else f"/{DEFAULT_NAME}"
+    unknown = _placeholders(output) - _PLACEHOLDERS
+    if unknown:
+        raise InvalidRequest(f"--output {output}: {unknown} must be of {_PLACEHOLDERS}")
+    if not output.lower().endswith(".png"):
+        raise InvalidRequest(f"--output {output} must end in .png, or in / for a folder")
+    if num_images > 1 and not _placeholders(output) & {"seed", "index"}:
+        return f"{output[:-4]}-seed{{seed}}{output[-4:]}"
+    return output
+
+
+def _placeholders(pattern: str) -> set[str]:
+    try:
+        return {field for _, field, _, _ in Formatter().parse(pattern) if field is not None}
+    except ValueError as error:
+        raise InvalidRequest(f"--output {pattern}: {error}") from error
+
+
+def prepare_folder(pattern: str) -> None:
+    """Finds out before the work begins whether its folder can be had; one named after the image comes later.
+
+    Raises:
+        InvalidRequest: the pattern can't be filled in.
+        OSError: the folder can't be made.
+    """
+    try:
+        pattern.format(prompt="", seed=0, index=0)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidRequest(f"--output {pattern}: {error}") from error
+    folder = Path(pattern).parent
+    if not _placeholders(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def save(image: GeneratedImage, pattern: str, index: int) -> Path:
+    """Writes the image where the pattern says, or beside it as -2, -3, ... if a file is there.
+
+    Args:
+        index: the image's place in the call, from 1.
+    """
+    wanted = Path(pattern.format(prompt=slug(image.recipe.prompt), seed=image.seed, index=index))
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    for attempt in count(1):
+        path = wanted if attempt == 1 else wanted.with_name(f"{wanted.stem}-{attempt}{wanted.suffix}")
+        try:
+            return image.save(path)
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable: count() doesn't end")

@@ -1,0 +1,110 @@
+"""One call's rows, from the request that asks for them to the images and previews that answer it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from PIL import Image
+
+from qwen_image_client.call import Call, Models, StreamResponse, Tensors, new_request_id
+from qwen_image_client.errors import InvalidRequest, ServerError
+from qwen_image_client.image import GeneratedImage, Preview
+from qwen_image_client.recipe import Recipe
+from qwen_image_client.request import GenerationRequest
+from qwen_image_client.tensors import input_tensors
+from qwen_image_client.values import text
+
+Output: TypeAlias = Literal["image", "latents"]
+_RECIPE_OUTPUTS = ("seed", "num_inference_steps", "width", "height")
+_STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The rows of one request, and the call that carries them.
+
+    Attributes:
+        model: the model the recipes name, the same whether the call streams or not.
+    """
+
+    rows: tuple[GenerationRequest, ...]
+    model: str
+    call: Call
+
+    @classmethod
+    def unary(
+        cls, models: Models, rows: Sequence[GenerationRequest], outputs: Sequence[Output], request_id: str | None
+    ) -> "Job":
+        """A job with one answer.
+
+        Raises:
+            InvalidRequest: the rows can't share a request, or an output doesn't exist.
+        """
+        names = (*_wanted(outputs), *_RECIPE_OUTPUTS)
+        return cls(tuple(rows), models.generate, _call(models.generate, rows, names, request_id))
+
+    @classmethod
+    def streaming(
+        cls, models: Models, rows: Sequence[GenerationRequest], outputs: Sequence[Output], request_id: str | None
+    ) -> "Job":
+        """A job that answers after every step; raises as `unary` does."""
+        names = (*_wanted(outputs), *_RECIPE_OUTPUTS, _STEP)
+        return cls(tuple(rows), models.generate, _call(models.stream, rows, names, request_id))
+
+    def images(self, tensors: Tensors) -> list[GeneratedImage]:
+        """One image a row, from output tensors with the batch dimension first."""
+        return [
+            GeneratedImage(
+                image=Image.fromarray(tensors["image"][index]) if "image" in tensors else None,
+                latents=tensors["latents"][index].copy() if "latents" in tensors else None,
+                recipe=self._recipe(tensors, index),
+            )
+            for index in range(len(self.rows))
+        ]
+
+    def preview(self, response: StreamResponse) -> Preview:
+        """The preview in one response that has tensors."""
+        steps, totals = response.tensors[_STEP], response.tensors["num_inference_steps"]
+        return Preview(
+            step=int(steps.max()),
+            num_inference_steps=int(totals.max()),
+            images=self.images(response.tensors),
+            is_final=bool((steps >= totals).all()),
+            request_id=self.call.request_id,
+        )
+
+    def checked_final(self, final: Preview | None) -> Preview:
+        """The final preview.
+
+        Raises:
+            ServerError: the stream ended without one.
+        """
+        if final is None:
+            raise ServerError("the stream ended before its last step", request_id=self.call.request_id)
+        return final
+
+    def _recipe(self, tensors: Tensors, index: int) -> Recipe:
+        row = self.rows[index]
+        used = {name: int(tensors[name][index].item()) for name in _RECIPE_OUTPUTS}
+        return Recipe(
+            prompt=row.prompt,
+            negative_prompt=row.negative_prompt,
+            true_cfg_scale=row.true_cfg_scale,
+            sigmas=None if row.sigmas is None else tuple(row.sigmas),
+            model=self.model,
+            request_id=self.call.request_id,
+            **used,
+        )
+
+
+def _wanted(outputs: Sequence[Output]) -> tuple[str, ...]:
+    if isinstance(outputs, str) or not set(outputs) <= set(get_args(Output)):
+        raise InvalidRequest(f"outputs={outputs!r} must be a sequence of {get_args(Output)}")
+    return tuple(dict.fromkeys(outputs))
+
+
+def _call(model: str, rows: Sequence[GenerationRequest], outputs: tuple[str, ...], request_id: str | None) -> Call:
+    if request_id == "":
+        raise InvalidRequest("request_id is empty; leave it out for a random one")
+    name = new_request_id() if request_id is None else text("request_id", request_id)
+    return Call(model, input_tensors(rows), outputs, name)

@@ -1,0 +1,59 @@
+"""The one place where Triton's statuses become the client's errors."""
+
+from qwen_image_client.errors import (
+    Cancelled,
+    ConnectionLost,
+    InvalidRequest,
+    QwenImageClientError,
+    ServerError,
+    ServerUnavailable,
+    ServerUnreachable,
+    Timeout,
+)
+
+_BY_STATUS: dict[str, type[QwenImageClientError]] = {
+    "INVALID_ARGUMENT": InvalidRequest,
+    "UNAVAILABLE": ServerUnavailable,
+    "CANCELLED": Cancelled,
+    "DEADLINE_EXCEEDED": Timeout,
+    "400": InvalidRequest,
+    "499": Cancelled,
+    "503": ServerUnavailable,
+}
+# gRPC reports its own transport's failures as UNAVAILABLE too, told apart only by their words.
+_NO_CONNECTION = (
+    "failed to connect",
+    "errors resolving",
+    "dns resolution failed",
+    "connections to all backends failing",
+)
+_BROKEN_CONNECTION = (
+    "stream removed",
+    "socket closed",
+    "connection reset",
+    "broken pipe",
+    "goaway",
+    "recvmsg",
+    "ping timeout",
+    "keepalive",
+    "transport closed",
+)
+
+
+def error_from_status(status: str, message: str, request_id: str | None) -> QwenImageClientError:
+    """The error for a status the server sent.
+
+    Args:
+        status: a gRPC code's name ("UNAVAILABLE") or an HTTP status ("503").
+    """
+    return _BY_STATUS.get(status, ServerError)(message, request_id=request_id, status=status)
+
+
+def error_from_grpc(code: str, details: str, request_id: str | None) -> QwenImageClientError:
+    """The error for a failed gRPC call, whether the server or the transport failed it."""
+    words = details.lower()
+    if code == "UNAVAILABLE" and any(mark in words for mark in _NO_CONNECTION):
+        return ServerUnreachable(details, request_id=request_id)
+    if code == "UNAVAILABLE" and any(mark in words for mark in _BROKEN_CONNECTION):
+        return ConnectionLost(details, request_id=request_id)
+    return error_from_status(code, details, request_id)

@@ -1,0 +1,82 @@
+"""A call to and from Triton's protobuf messages, and a failed RPC to the client's errors."""
+
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import numpy as np
+from numpy.typing import NDArray
+from tritonclient.grpc import InferResult, service_pb2  # type: ignore[import-untyped]
+from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor  # type: ignore[import-untyped]
+
+from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.errors import QwenImageClientError
+from qwen_image_client.status import error_from_grpc, error_from_status
+from qwen_image_client.transport.base import Connection
+
+# Images and latents outgrow gRPC's own 4 MB limit. A server that starts up is found within two seconds.
+CHANNEL_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.initial_reconnect_backoff_ms", 250),
+    ("grpc.min_reconnect_backoff_ms", 250),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+]
+
+
+def infer_request(call: Call, *, is_stream: bool = False) -> Any:
+    """The ModelInferRequest of `call`, tensors as raw bytes."""
+    request = service_pb2.ModelInferRequest(model_name=call.model, id=call.request_id)
+    for name, array in call.inputs.items():
+        request.inputs.add(name=name, datatype=np_to_triton_dtype(array.dtype), shape=array.shape)
+        request.raw_input_contents.append(_raw(array))
+    for name in call.outputs:
+        request.outputs.add(name=name)
+    if is_stream:
+        request.parameters["triton_enable_empty_final_response"].bool_param = True
+    return request
+
+
+def _raw(array: NDArray[Any]) -> bytes:
+    if array.dtype != np.object_:
+        return array.tobytes()
+    serialised: bytes = serialize_byte_tensor(array).item()
+    return serialised
+
+
+def tensors(response: Any, call: Call) -> Tensors:
+    """The outputs of a ModelInferResponse; one without any is the empty end of a stream."""
+    if not response.outputs:
+        return {}
+    result = InferResult(response)
+    return {name: result.as_numpy(name) for name in call.outputs}
+
+
+def stream_response(message: Any, call: Call) -> StreamResponse:
+    """One ModelStreamInferResponse.
+
+    Raises:
+        ServerError: the message carries an error, which older servers send here without a status.
+    """
+    if message.error_message:
+        raise error_from_status("UNKNOWN", message.error_message, call.request_id)
+    response = message.infer_response
+    return StreamResponse(tensors(response, call), response.parameters["triton_final_response"].bool_param)
+
+
+def error_from_rpc(error: Any, request_id: str | None) -> QwenImageClientError:
+    """The typed error of a grpc.RpcError."""
+    return error_from_grpc(error.code().name, error.details() or "", request_id)
+
+
+def metadata(connection: Connection, *, is_stream: bool = False) -> tuple[tuple[str, str], ...]:
+    """The headers of one call. A stream asks for real gRPC statuses in place of bare error messages."""
+    headers = {name.lower(): value for name, value in connection.headers.items()}
+    if is_stream:
+        headers["triton_grpc_error"] = "true"
+    return tuple(headers.items())
+
+
+def credentials(connection: Connection) -> Any:
+    """Channel credentials for a secure address."""
+    certificates = connection.root_certificates
+    return grpc.ssl_channel_credentials(None if certificates is None else certificates.read_bytes())

@@ -1,0 +1,80 @@
+"""The same call, as the protobuf message and as the HTTP body that Triton reads."""
+
+import json
+
+import numpy as np
+import pytest
+from qwen_image_client import InvalidRequest, ServerError
+from qwen_image_client.address import Address
+from qwen_image_client.call import Call, Models
+from qwen_image_client.job import Job
+from qwen_image_client.request import expand_requests
+from qwen_image_client.transport import grpc_codec, http_codec
+from qwen_image_client.transport.base import Connection
+from tritonclient.grpc import service_pb2
+
+
+def call(**options):
+    return Job.unary(Models(), expand_requests("a", **options), ("latents",), "id-1").call
+
+
+def test_grpc_carries_tensors_as_raw_bytes_in_order():
+    request = grpc_codec.infer_request(call(seed=3, sigmas=[1.0, 0.5]))
+    assert (request.model_name, request.id) == ("qwen_image", "id-1")
+    described = [(tensor.name, tensor.datatype, list(tensor.shape)) for tensor in request.inputs]
+    assert described == [("prompt", "BYTES", [1, 1]), ("seed", "INT64", [1, 1]), ("sigmas", "FP32", [1, 2])]
+    prompt, seed, sigmas = request.raw_input_contents
+    assert prompt == b"\x01\x00\x00\x00a"
+    assert np.frombuffer(seed, np.int64).tolist() == [3]
+    assert np.frombuffer(sigmas, np.float32).tolist() == [1.0, 0.5]
+
+
+def test_only_the_outputs_wanted_are_asked_for():
+    request = grpc_codec.infer_request(call())
+    assert [output.name for output in request.outputs] == ["latents", "seed", "num_inference_steps", "width", "height"]
+
+
+def test_http_carries_the_same_tensors_after_a_json_header():
+    connection = Connection(Address.parse("https://host/base"), {"Authorization": "Bearer x"})
+    request = http_codec.infer_request(call(seed=3), connection)
+    length = int(request.headers["Inference-Header-Content-Length"])
+    header = json.loads(request.body[:length])
+    assert request.path == "/base/v2/models/qwen_image/infer"
+    assert request.headers["Authorization"] == "Bearer x"
+    assert header["id"] == "id-1"
+    assert [(tensor["name"], tensor["datatype"], tensor["shape"]) for tensor in header["inputs"]] == [
+        ("prompt", "BYTES", [1, 1]),
+        ("seed", "INT64", [1, 1]),
+    ]
+    assert request.body[length:] == b"\x01\x00\x00\x00a" + np.int64(3).tobytes()
+
+
+def test_cancel_carries_the_id_without_a_batch_dimension():
+    cancel = Models("qwen_image_edit").cancel_call("id-1")
+    assert (cancel.model, cancel.inputs["request_id"].tolist(), cancel.outputs) == (
+        "qwen_image_edit_cancel",
+        [b"id-1"],
+        ("cancelled",),
+    )
+
+
+def test_an_answer_that_is_no_inference_result_is_a_server_error():
+    with pytest.raises(ServerError, match="no inference result"):
+        http_codec.tensors(200, {}, b"<html>", Call("m", {}, ("seed",), "id-1"))
+
+
+def test_an_error_message_inside_a_stream_is_an_error():
+    message = service_pb2.ModelStreamInferResponse(error_message="the engine broke")
+    with pytest.raises(ServerError, match="the engine broke"):
+        grpc_codec.stream_response(message, call())
+
+
+@pytest.mark.parametrize("outputs", ["image", ("pixels",), ("image", "seed")])
+def test_an_output_that_does_not_exist_is_refused(outputs):
+    with pytest.raises(InvalidRequest, match="outputs="):
+        Job.unary(Models(), expand_requests("a"), outputs, None)
+
+
+def test_request_ids_are_random():
+    ids = {Job.unary(Models(), expand_requests("a"), (), None).call.request_id for _ in range(100)}
+    assert len(ids) == 100
