@@ -17,10 +17,10 @@ curl --silent --show-error --fail-with-body --dump-header "$answer/headers" --ou
         {"name": "num_inference_steps", "shape": [1, 1], "datatype": "INT32", "data": [4]}
       ],
       "outputs": [
-        {"name": "seed"},
+        {"name": "used_seed"},
         {"name": "image", "parameters": {"binary_data": true}}
       ]
-    }' || { cat "$answer/body" >&2; exit 1; }
+    }' || { cat "$answer/body" >&2 || true; exit 1; }
 
 python3 - "$answer" "$output" <<'PYTHON'
 import json
@@ -36,5 +36,5 @@ json_bytes = int(headers["inference-header-content-length"])
 outputs = {tensor["name"]: tensor for tensor in json.loads(body[:json_bytes])["outputs"]}
 _, height, width, _ = outputs["image"]["shape"]
 Image.frombytes("RGB", (width, height), body[json_bytes:]).save(output)
-print(f"{output}: seed {outputs['seed']['data'][0]}")
+print(f"{output}: seed {outputs['used_seed']['data'][0]}")
 PYTHON

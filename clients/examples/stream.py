@@ -39,7 +39,9 @@ def main(url: str, output: str) -> None:
             if result.as_numpy("image") is None:  # the empty response that says the stream is over
                 break
             Image.fromarray(result.as_numpy("image")[0]).save(output)  # each preview replaces the one before
-            print(f"step {result.as_numpy('step')[0, 0]} of {result.as_numpy('num_inference_steps')[0, 0]}: {output}")
+            print(
+                f"step {result.as_numpy('step')[0, 0]} of {result.as_numpy('used_num_inference_steps')[0, 0]}: {output}"
+            )
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ def main(url: str, output: str) -> None:
                 tensor("num_inference_steps", 4, "INT32", np.int32),
                 tensor("seed", 42, "INT64", np.int64),
             ],
-            outputs=[triton.InferRequestedOutput("image"), triton.InferRequestedOutput("seed")],
+            outputs=[triton.InferRequestedOutput("image"), triton.InferRequestedOutput("used_seed")],
         )
     Image.fromarray(result.as_numpy("image")[0]).save(output)  # uint8 [images, height, width, 3]
-    print(f"{output}: seed {result.as_numpy('seed')[0, 0]}")
+    print(f"{output}: seed {result.as_numpy('used_seed')[0, 0]}")
 
 
 if __name__ == "__main__":

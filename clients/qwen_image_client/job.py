@@ -15,7 +15,8 @@ from qwen_image_client.tensors import input_tensors
 from qwen_image_client.values import text
 
 Output: TypeAlias = Literal["image", "latents"]
-_RECIPE_OUTPUTS = ("seed", "num_inference_steps", "width", "height")
+_USED = ("seed", "num_inference_steps", "width", "height")
+_USED_OUTPUTS = tuple(f"used_{name}" for name in _USED)  # one ensemble can't have an input and an output of one name
 _STEP = "step"
 
 
@@ -40,7 +41,7 @@ class Job:
         Raises:
             InvalidRequest: the rows can't share a request, or an output doesn't exist.
         """
-        names = (*_wanted(outputs), *_RECIPE_OUTPUTS)
+        names = (*_wanted(outputs), *_USED_OUTPUTS)
         return cls(tuple(rows), models.generate, _call(models.generate, rows, names, request_id))
 
     @classmethod
@@ -48,7 +49,7 @@ class Job:
         cls, models: Models, rows: Sequence[GenerationRequest], outputs: Sequence[Output], request_id: str | None
     ) -> "Job":
         """A job that answers after every step; raises as `unary` does."""
-        names = (*_wanted(outputs), *_RECIPE_OUTPUTS, _STEP)
+        names = (*_wanted(outputs), *_USED_OUTPUTS, _STEP)
         return cls(tuple(rows), models.generate, _call(models.stream, rows, names, request_id))
 
     def images(self, tensors: Tensors) -> list[GeneratedImage]:
@@ -64,7 +65,7 @@ class Job:
 
     def preview(self, response: StreamResponse) -> Preview:
         """The preview in one response that has tensors."""
-        steps, totals = response.tensors[_STEP], response.tensors["num_inference_steps"]
+        steps, totals = response.tensors[_STEP], response.tensors["used_num_inference_steps"]
         return Preview(
             step=int(steps.max()),
             num_inference_steps=int(totals.max()),
@@ -85,7 +86,7 @@ class Job:
 
     def _recipe(self, tensors: Tensors, index: int) -> Recipe:
         row = self.rows[index]
-        used = {name: int(tensors[name][index].item()) for name in _RECIPE_OUTPUTS}
+        used = {name: int(tensors[f"used_{name}"][index].item()) for name in _USED}
         return Recipe(
             prompt=row.prompt,
             negative_prompt=row.negative_prompt,

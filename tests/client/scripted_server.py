@@ -19,7 +19,7 @@ def refusal(status: int, message: str) -> tuple[int, bytes]:
 def one_image() -> tuple[int, bytes]:
     """The answer to a call with `outputs=()` for one row."""
     outputs = [
-        {"name": name, "datatype": datatype, "shape": [1, 1], "data": [value]}
+        {"name": f"used_{name}", "datatype": datatype, "shape": [1, 1], "data": [value]}
         for name, (datatype, value) in RECIPE.items()
     ]
     return 200, json.dumps({"outputs": outputs}).encode()
