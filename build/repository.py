@@ -34,9 +34,10 @@ class CpuProfile:
     dtype: str = "float32"
     dit_kind: str = "KIND_CPU"
     dit_max_batch_size: int = 8
-    dit_max_queue_delay_us: int = 0
+    dit_instances: int = 1
     dit_threads: int = os.cpu_count() or 1
     max_batch_tokens: int = 65_536  # image tokens of one batch of the transformer, both guidance branches counted
+    prompt_store_bytes: int = 256 * 1024 * 1024  # text states of running images, held beside the transformer
     vae_max_batch_size: int = 8
     vae_threads: int = os.cpu_count() or 1
     text_encoder_max_batch_size: int = 16

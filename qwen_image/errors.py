@@ -4,6 +4,7 @@ QwenImageError
 ├── InvalidRequest      the caller can mend it
 ├── Unavailable         try again later
 ├── Cancelled           the caller ended it
+├── NotHeld             the transformer's side wants the text states again
 ├── CheckpointError     the checkpoint can't be served as it is
 └── ServerFailed        tritonserver did not start or died
 """
@@ -23,6 +24,10 @@ class Unavailable(QwenImageError):  # noqa: N818
 
 class Cancelled(QwenImageError):  # noqa: N818
     """The request was ended by its id: CANCELLED."""
+
+
+class NotHeld(QwenImageError):  # noqa: N818
+    """Text states that a call refers to are not in this process: NOT_FOUND, and the sampler sends them again."""
 
 
 class CheckpointError(QwenImageError):

@@ -9,6 +9,7 @@ from itertools import groupby
 import torch
 
 from qwen_image.dit.engine import Batch, Engine
+from qwen_image.dit.prompts import Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,12 @@ class StepRow:
     seed: int
     grid: tuple[int, int]  # token rows and columns
     sigmas: tuple[float, ...]  # where the row is, then where each step takes it
-    prompt_embeds: torch.Tensor  # (T, dim)
-    negative_prompt_embeds: torch.Tensor  # (T', dim); no tokens: no guidance
+    prompt: Prompt
     true_cfg_scale: float
 
     @property
     def uses_guidance(self) -> bool:
-        return self.negative_prompt_embeds.shape[0] > 0
+        return self.prompt.negative_embeds.shape[0] > 0
 
     @property
     def image_tokens(self) -> int:
@@ -73,7 +73,7 @@ def _advance_batch(rows: list[StepRow], engine: Engine, channels: int) -> torch.
     latents = torch.stack([_initial_latents(row, channels, engine) for row in rows]).to(engine.device)  # (B, L, C)
     sigmas = torch.tensor([row.sigmas for row in rows], dtype=torch.float32, device=engine.device)  # (B, steps + 1)
     guided = [position for position, row in enumerate(rows) if row.uses_guidance]
-    texts = [row.prompt_embeds for row in rows] + [rows[position].negative_prompt_embeds for position in guided]
+    texts = [row.prompt.embeds for row in rows] + [rows[position].prompt.negative_embeds for position in guided]
     prompt_embeds, mask = pad_texts(texts, engine.device, engine.dtype)
     scales = torch.tensor([rows[position].true_cfg_scale for position in guided], device=engine.device)
     for step in range(sigmas.shape[1] - 1):

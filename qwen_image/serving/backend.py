@@ -11,13 +11,13 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, QwenImageError, Unavailable
+from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, NotHeld, QwenImageError, Unavailable
 
 # The stub starts Python with an ASCII locale, under which torch's and vLLM's own files can't be read.
 locale.setlocale(locale.LC_ALL, "C.UTF-8")
 
 # Triton fills its module in only after model.py is imported, so names of it are looked up when they are used.
-STATUS = {InvalidRequest: "INVALID_ARG", Unavailable: "UNAVAILABLE", Cancelled: "CANCELLED"}
+STATUS = {InvalidRequest: "INVALID_ARG", Unavailable: "UNAVAILABLE", Cancelled: "CANCELLED", NotHeld: "NOT_FOUND"}
 
 
 def error_response(error: BaseException, request_id: str) -> Any:

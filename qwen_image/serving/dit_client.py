@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,56 +14,122 @@ import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from qwen_image.denoise import Advance, Latents
-from qwen_image.errors import InvalidRequest, QwenImageError, Unavailable
+from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
+from qwen_image.rounds import Rounds
 from qwen_image.serving.job import Image
 from qwen_image.serving.metrics import Metrics
 
-TRIES = 3  # a call is made again when a dit instance died: the state is here, not there
+TRIES = 4  # a call is made again when a dit instance died: the state is here, not there
 PAUSE_S = 0.5
-NOT_TRIED_AGAIN = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable}
+KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND": NotHeld}
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """An image on its way: whether the transformer's side has been sent its text states."""
+
+    image: Image
+    request_id: str
+    prompt_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    has_sent_states: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One image's part of a call."""
+
+    held: Held
+    latents: Latents | None
+    sigmas: NDArray[np.float32]
+
+    @property
+    def pack_key(self) -> Hashable:
+        """Steps travel together if their tensors stack; text states, of any length, travel alone."""
+        if not self.held.has_sent_states or self.latents is None:
+            return self.held.prompt_id
+        return self.held.image.grid, len(self.sigmas)
 
 
 class DitClient:
-    """Advances images by calls of `dit`; the tensors that stay the same are laid in shared memory once an image."""
+    """Advances images by calls of `dit`."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, *, max_pack: int, dit_instances: int) -> None:
         self._metrics = metrics
+        self._rounds: Rounds[Step, Latents] = Rounds(self._send, max_pack, dit_instances)
 
     def advance_for(self, image: Image, request_id: str) -> Advance:
         """The function that carries this image's latents through the transformer."""
-        constant = [
-            pb_utils.Tensor("prompt_embeds", image.prompt_embeds[None]),
-            pb_utils.Tensor("negative_prompt_embeds", image.negative_prompt_embeds[None]),
-            pb_utils.Tensor("true_cfg_scale", np.array([[image.true_cfg_scale]], np.float32)),
-            pb_utils.Tensor("grid", np.array([image.grid], np.int32)),
-            pb_utils.Tensor("seed", np.array([[image.seed]], np.int64)),
-        ]
+        held = Held(image, request_id)
 
         async def advance(latents: Latents | None, sigmas: NDArray[np.float32]) -> Latents:
-            inputs = [*constant, pb_utils.Tensor("sigmas", sigmas[None])]
-            if latents is not None:
-                inputs.append(pb_utils.Tensor("latents", latents[None]))
-            return await self._call(inputs, request_id)
+            start = time.perf_counter()
+            advanced = await self._rounds.run(Step(held, latents, sigmas))
+            self._metrics.add("qwen_image_step_seconds_total", time.perf_counter() - start)
+            self._metrics.add("qwen_image_step_calls_total")
+            return advanced
 
         return advance
 
-    async def _call(self, inputs: list[Any], request_id: str) -> Latents:
-        for attempt in range(1, TRIES + 1):
-            start = time.perf_counter()
-            request = pb_utils.InferenceRequest(
-                model_name="dit", request_id=request_id, inputs=inputs, requested_output_names=["latents"]
-            )
-            response = await request.async_exec()
-            self._metrics.add("qwen_image_step_seconds_total", time.perf_counter() - start)
-            self._metrics.add("qwen_image_step_calls_total")
-            if not response.has_error():
-                latents: Latents = pb_utils.get_output_tensor_by_name(response, "latents").as_numpy()[0]
-                return latents
+    async def _send(self, steps: Sequence[Step]) -> Sequence[Latents | Exception]:
+        """One call for all; if it fails, one for each, so that a step that can't be computed harms no other."""
+        if len(steps) == 1:
+            return [await self._send_alone(steps[0])]
+        try:
+            return await self._call(steps)
+        except QwenImageError as error:
+            if isinstance(error, NotHeld):
+                for step in steps:
+                    step.held.has_sent_states = False
+            return await asyncio.gather(*map(self._send_alone, steps))
+
+    async def _send_alone(self, step: Step) -> Latents | Exception:
+        error: QwenImageError = QwenImageError("the call of dit was never made")
+        for attempt in range(TRIES):
+            if attempt:
+                self._metrics.add("qwen_image_retried_steps_total")
+                pb_utils.Logger.log_warn(f"[request {step.held.request_id or '-'}] step tried again: {error}")
+            try:
+                return (await self._call([step]))[0]
+            except NotHeld as miss:
+                error, step.held.has_sent_states = miss, False
+            except InvalidRequest as invalid:
+                return invalid
+            except QwenImageError as failed:
+                error, step.held.has_sent_states = failed, False  # whoever takes over starts without them
+                await asyncio.sleep(PAUSE_S)
+        return error
+
+    async def _call(self, steps: Sequence[Step]) -> Sequence[Latents]:
+        request = pb_utils.InferenceRequest(
+            model_name="dit",
+            request_id=",".join(dict.fromkeys(step.held.request_id for step in steps)),
+            inputs=[pb_utils.Tensor(name, value) for name, value in _inputs(steps).items()],
+            requested_output_names=["latents"],
+        )
+        response = await request.async_exec()
+        if response.has_error():
             error = response.error()
-            kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in NOT_TRIED_AGAIN.items()}
-            if error.code() in kinds or attempt == TRIES:
-                raise kinds.get(error.code(), QwenImageError)(error.message())
-            self._metrics.add("qwen_image_retried_steps_total")
-            pb_utils.Logger.log_warn(f"[request {request_id or '-'}] step tried again: {error.message()}")
-            await asyncio.sleep(PAUSE_S)
-        raise AssertionError("unreachable")
+            kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
+            raise kinds.get(error.code(), QwenImageError)(error.message())
+        for step in steps:
+            step.held.has_sent_states = True
+        latents: Sequence[Latents] = pb_utils.get_output_tensor_by_name(response, "latents").as_numpy()
+        return latents
+
+
+def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:
+    images = [step.held.image for step in steps]
+    inputs: dict[str, NDArray[Any]] = {
+        "prompt_id": np.array([[step.held.prompt_id.encode()] for step in steps], np.object_),
+        "seed": np.array([[image.seed] for image in images], np.int64),
+        "grid": np.array([image.grid for image in images], np.int32),
+        "true_cfg_scale": np.array([[image.true_cfg_scale] for image in images], np.float32),
+        "sigmas": np.stack([step.sigmas for step in steps]),
+    }
+    latents = [step.latents for step in steps if step.latents is not None]
+    if latents:
+        inputs["latents"] = np.stack(latents)
+    if not all(step.held.has_sent_states for step in steps):
+        inputs["prompt_embeds"] = np.stack([image.prompt_embeds for image in images])
+        inputs["negative_prompt_embeds"] = np.stack([image.negative_prompt_embeds for image in images])
+    return inputs

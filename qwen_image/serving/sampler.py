@@ -50,7 +50,11 @@ class SamplerModel:
             "qwen_image_step_seconds_total",
             "qwen_image_step_calls_total",
         )
-        self._dit = DitClient(self._metrics)
+        self._dit = DitClient(
+            self._metrics,
+            max_pack=settings.integer("dit_max_batch_size"),
+            dit_instances=settings.integer("dit_instances"),
+        )
         self._registry = Registry()
         self._room = threading.Condition()
         self._in_flight = 0

@@ -6,12 +6,13 @@ import numpy as np
 import torch
 
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.dit.prompts import Prompt, PromptStore
 from qwen_image.dit.step import StepRow, advance
 from qwen_image.dit.torch_engine import TorchEngine
 from qwen_image.errors import InvalidRequest
 from qwen_image.serving.backend import ModelSettings, error_response
 from qwen_image.serving.metrics import Metrics
-from qwen_image.serving.tensors import array, optional_array, response
+from qwen_image.serving.tensors import array, optional_array, response, text_column
 
 
 class TritonPythonModel:
@@ -23,6 +24,7 @@ class TritonPythonModel:
         checkpoint = open_checkpoint(settings["checkpoint"])
         self._engine = TorchEngine(checkpoint, device=settings["device"], dtype=getattr(torch, settings["dtype"]))
         self._channels = checkpoint.token_channels
+        self._prompts = PromptStore(settings.integer("prompt_store_bytes"))
         self._max_batch_tokens = settings.integer("max_batch_tokens")
         self._metrics = Metrics(
             settings.name,
@@ -37,7 +39,7 @@ class TritonPythonModel:
         held, failed = {}, {}
         for position, request in enumerate(requests):
             try:
-                held[position] = read_rows(request, self._channels)
+                held[position] = self._read_rows(request)
             except Exception as error:  # a bad row never sinks its batch-mates
                 failed[position] = error
         owners = [position for position, rows in held.items() for _ in rows]
@@ -64,33 +66,43 @@ class TritonPythonModel:
         self._metrics.add("qwen_image_dit_steps_total", len(positions) * (len(rows[positions[0]].sigmas) - 1))
 
     def _warm_up(self, checkpoint):
-        text = torch.zeros(16, checkpoint.prompt_embeds_dim)
-        row = StepRow(None, 0, (4, 4), (1.0, 0.0), text, text, 4.0)
+        states = self._on_device(np.zeros((16, checkpoint.prompt_embeds_dim), np.float32))
+        row = StepRow(None, 0, (4, 4), (1.0, 0.0), Prompt(states, states), 4.0)
         for _, advanced in advance([row], self._engine, self._channels, self._max_batch_tokens):
             if isinstance(advanced, Exception):
                 raise advanced
 
+    def _read_rows(self, request):
+        """The rows of one request. InvalidRequest if the latents don't fit the grid, NotHeld if states are missing."""
+        grids, sigmas, scales, seeds = (array(request, name) for name in ("grid", "sigmas", "true_cfg_scale", "seed"))
+        prompts = self._read_prompts(request)
+        latents = optional_array(request, "latents")
+        tokens = int(grids[0].prod())
+        if latents is not None and latents.shape[1:] != (tokens, self._channels):
+            raise InvalidRequest(
+                f"latents has shape {list(latents.shape[1:])}; a grid of {grids[0, 0]} x {grids[0, 1]} tokens needs "
+                f"[{tokens}, {self._channels}]"
+            )
+        return [
+            StepRow(
+                latents=None if latents is None else torch.from_numpy(np.array(latents[row])),
+                seed=int(seeds[row, 0]),
+                grid=(int(grids[row, 0]), int(grids[row, 1])),
+                sigmas=tuple(map(float, sigmas[row])),
+                prompt=prompt,
+                true_cfg_scale=float(scales[row, 0]),
+            )
+            for row, prompt in enumerate(prompts)
+        ]
 
-def read_rows(request, channels):
-    """The rows of one request. InvalidRequest if the latents don't fit the grid."""
-    latents, texts, negatives = (
-        optional_array(request, name) for name in ("latents", "prompt_embeds", "negative_prompt_embeds")
-    )
-    grids, sigmas, scales, seeds = (array(request, name) for name in ("grid", "sigmas", "true_cfg_scale", "seed"))
-    if latents is not None and latents.shape[1:] != (grids[0, 0] * grids[0, 1], channels):
-        raise InvalidRequest(
-            f"latents has shape {list(latents.shape[1:])}; a grid of {grids[0, 0]} x {grids[0, 1]} tokens needs "
-            f"[{grids[0, 0] * grids[0, 1]}, {channels}]"
-        )
-    return [
-        StepRow(
-            latents=None if latents is None else torch.from_numpy(np.array(latents[row])),
-            seed=int(seeds[row, 0]),
-            grid=(int(grids[row, 0]), int(grids[row, 1])),
-            sigmas=tuple(map(float, sigmas[row])),
-            prompt_embeds=torch.from_numpy(np.array(texts[row])),
-            negative_prompt_embeds=torch.from_numpy(np.array(negatives[row])),
-            true_cfg_scale=float(scales[row, 0]),
-        )
-        for row in range(len(grids))
-    ]
+    def _read_prompts(self, request):
+        """What came with the call is kept for the image's next one."""
+        prompt_ids = text_column(request, "prompt_id")
+        states = [optional_array(request, name) for name in ("prompt_embeds", "negative_prompt_embeds")]
+        if states[0] is not None:
+            for row, prompt_id in enumerate(prompt_ids):
+                self._prompts.put(prompt_id, Prompt(*(self._on_device(each[row]) for each in states)))
+        return [self._prompts.get(prompt_id) for prompt_id in prompt_ids]
+
+    def _on_device(self, states):
+        return torch.from_numpy(np.array(states)).to(self._engine.device, self._engine.dtype)
