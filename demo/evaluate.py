@@ -1,0 +1,108 @@
+"""Measure prompt adherence on held-out scenes: python -m demo.evaluate --checkpoint demo/checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from demo.captions import caption
+from demo.checker import Verdict, check
+from demo.scenes import Scene, draw_scene
+from demo.sheet import contact_sheet
+
+# How many held-out scenes of each kind are asked for.
+EXAM = {"single": 60, "pair": 60, "trio": 20, "count": 50, "word": 40, "sign": 30}
+GOALS = {"colour and shape": 0.95, "relation": 0.90, "count": 0.90, "word": 0.80}
+
+# Prompts and their seeds in, pictures in the same order out.
+Generate = Callable[[Sequence[str], Sequence[int]], Sequence[Image.Image]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    scene: Scene
+    prompt: str
+    seed: int
+
+
+def exam(seed: int = 2024) -> list[Question]:
+    """The same held-out prompts every time."""
+    rng = random.Random(seed)
+    scenes = [draw_scene(rng, held_out=True, kind=kind) for kind, count in EXAM.items() for _ in range(count)]
+    return [Question(scene, caption(rng, scene, complete=True), i) for i, scene in enumerate(scenes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    questions: list[Question]
+    images: list[Image.Image]
+    verdicts: list[Verdict]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Shares of pictures that are right, by what was asked of them."""
+        pairs = list(zip(self.questions, self.verdicts, strict=True))
+        answers = {
+            "colour and shape": [v.things for q, v in pairs if q.scene.kind in ("single", "pair", "trio")],
+            "relation": [v.relation for _, v in pairs if v.relation is not None],
+            "count": [v.count for _, v in pairs if v.count is not None],
+            "colour and shape of counted": [v.things for q, v in pairs if q.scene.kind == "count"],
+            "word": [v.word for _, v in pairs if v.word is not None],
+            "everything": [v.is_right for _, v in pairs],
+        }
+        answers |= {kind: [v.is_right for q, v in pairs if q.scene.kind == kind] for kind in EXAM}
+        return {name: sum(map(bool, values)) / len(values) for name, values in answers.items()}
+
+    def failures(self) -> list[int]:
+        return [i for i, verdict in enumerate(self.verdicts) if not verdict.is_right]
+
+    def save(self, folder: Path) -> None:
+        """The scores as JSON, a sheet of the first pictures of every kind and one of what went wrong."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "scores.json").write_text(json.dumps(self.scores, indent=2) + "\n")
+        wrong = self.failures()[:48]
+        if wrong:
+            notes = [f"{self.questions[i].prompt} -> {self.verdicts[i].seen}" for i in wrong]
+            contact_sheet([self.images[i] for i in wrong], notes).save(folder / "failures.png")
+
+
+def evaluate(generate: Generate, questions: Sequence[Question] | None = None) -> Report:
+    """Ask for every question's picture and check it; `generate` may be a pipeline or a client of the server."""
+    asked = list(exam() if questions is None else questions)
+    images = list(generate([q.prompt for q in asked], [q.seed for q in asked]))
+    return Report(asked, images, [check(q.scene, image) for q, image in zip(asked, images, strict=True)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--checkpoint", type=Path, default=Path("demo/checkpoint"))
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--scale", type=float, default=4.0)
+    parser.add_argument("--out", type=Path, default=Path("demo/run/exam"))
+    args = parser.parse_args()
+    report = evaluate(_pipeline(args.checkpoint, args.steps, args.scale))
+    report.save(args.out)
+    for name, score in report.scores.items():
+        goal = f"   goal {GOALS[name]:.0%}" if name in GOALS else ""
+        print(f"{name:28} {score:6.1%}{goal}")
+
+
+def _pipeline(checkpoint: Path, steps: int, scale: float) -> Generate:
+    import torch
+    from diffusers import QwenImagePipeline
+
+    from demo.sampling import paint_prompts
+
+    pipeline = QwenImagePipeline.from_pretrained(checkpoint, torch_dtype=torch.float32)
+    pipeline.to("cuda" if torch.cuda.is_available() else "cpu")
+    return lambda prompts, seeds: paint_prompts(pipeline, prompts, seeds, steps=steps, scale=scale)
+
+
+if __name__ == "__main__":
+    main()
