@@ -1,6 +1,6 @@
-"""Render a model repository for Triton: strict templates, a checked checkpoint, a new folder. Nothing tracked is edited.
+"""Render a model repository for Triton: strict templates, a checked checkpoint, a new folder.
 
-    python build/repository.py --checkpoint FOLDER_OR_ID --output repository
+python build/repository.py --checkpoint FOLDER_OR_ID --output repository
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def render_repository(
 ) -> Path:
     """Write the repository to `output`, which must not exist or be an earlier rendering, and return it.
 
-    RenderError names a placeholder without a value, a value without a placeholder, or a config that Triton would refuse.
+    RenderError: a placeholder without a value, a value without a placeholder, a config that Triton would refuse.
     """
     values = template_values(checkpoint, profile or CpuProfile(), limits or Limits())
     staging = output.with_name(f".{output.name}.{os.getpid()}.tmp")
@@ -109,7 +109,7 @@ def substitute(template: Path, text: str, values: Mapping[str, str], used: set[s
     names = set(found.get_identifiers())
     unknown = sorted(names - values.keys())
     if unknown:
-        raise RenderError(f"{template}: no value for the placeholder{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}")
+        raise RenderError(f"{template}: no value for {', '.join(f'${{{name}}}' for name in unknown)}")
     used |= names
     return found.substitute(values)
 

@@ -42,7 +42,7 @@ CORPUS = (
 
 
 def train_tokenizer() -> Qwen2Tokenizer:
-    """A byte-level BPE of Qwen2's kind. The template's words are whole tokens, so the 34-token prefix is the real one's."""
+    """A byte-level BPE of Qwen2's kind. The template's words are whole tokens, so its prefix has 34 too."""
     plain = Qwen2Tokenizer()
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = plain.backend_tokenizer.pre_tokenizer
@@ -57,7 +57,7 @@ def train_tokenizer() -> Qwen2Tokenizer:
     trained = json.loads(tokenizer.to_str())["model"]
     return Qwen2Tokenizer(
         vocab=trained["vocab"],
-        merges=[tuple(pair) for pair in trained["merges"]],
+        merges=[tuple(pair) for pair in trained["merges"]],  # type: ignore[misc]
         additional_special_tokens=list(SPECIAL_TOKENS[1:]),
         model_max_length=131072,
     )
@@ -133,7 +133,7 @@ def write_tiny_checkpoint(
     """Write the checkpoint to `folder` and return it; `default_size` is (height, width) in pixels."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tiny_pipeline(seed, joint_attention_dim).save_pretrained(folder)
+        tiny_pipeline(seed, joint_attention_dim).save_pretrained(folder)  # type: ignore[attr-defined]
     index = folder / "model_index.json"
     index.write_text(json.dumps({**json.loads(index.read_text()), "_default_size": list(default_size)}, indent=2))
     return folder
@@ -143,7 +143,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--joint-attention-dim", type=int, default=64, help="width of the text states, a multiple of 64")
+    parser.add_argument(
+        "--joint-attention-dim", type=int, default=64, help="width of the text states, a multiple of 64"
+    )
     options = parser.parse_args()
     print(write_tiny_checkpoint(options.output, seed=options.seed, joint_attention_dim=options.joint_attention_dim))
 

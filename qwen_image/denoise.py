@@ -39,11 +39,11 @@ async def denoise(advance: Advance, sigmas: NDArray[np.float32], steps_per_call:
 
 
 def _predicted(before: Latents | None, after: Latents, window: NDArray[np.float32]) -> Latents:
-    """x0 = x − σ·v with v from the two states. With several steps in the window, or no state before, `after` as it is."""
+    """x0 = x − σ·v with v from the two states; `after` itself where there is no state a step before."""
     if before is None or len(window) != 2 or window[1] == 0:
         return after
     velocity = (after - before) / (window[1] - window[0])
-    return after - window[1] * velocity
+    return np.asarray(after - window[1] * velocity)
 
 
 async def together(walks: Sequence[AsyncIterator[State]]) -> AsyncIterator[list[State]]:

@@ -49,7 +49,7 @@ class GenerationParams:
 
 
 def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IMAGE) -> GenerationParams:
-    """The same parameters, checked, the step count set from given sigmas. InvalidRequest names field, value and range."""
+    """The same, checked, the step count set from given sigmas. InvalidRequest names field, value and range."""
     for name in ("prompt", "negative_prompt"):
         _check_text(name, getattr(params, name), limits)
     _check_side("height", params.height, limits, family)

@@ -77,7 +77,7 @@ class Schedule:
         return np.asarray(factor / (factor + (1 / sigmas - 1)), np.float32)
 
     def _stretched(self, sigmas: NDArray[np.float32]) -> NDArray[np.float32]:
-        """So that the last sigma is `shift_terminal`. A lone sigma of 1 has nothing to stretch and stays (diffusers: NaN)."""
+        """So that the last sigma is `shift_terminal`. A lone 1 has nothing to stretch and stays (diffusers: NaN)."""
         if not self.shift_terminal or sigmas[-1] == 1:
             return sigmas
         scale = (1 - sigmas[-1]) / (1 - self.shift_terminal)

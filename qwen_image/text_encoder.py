@@ -47,8 +47,7 @@ class TextEncoder:
 
     def encode(self, prompts: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """Token ids of whole templates -> the prompt tokens' states, each (tokens - template_tokens, dim) float32."""
-        outputs = self._engine.encode(
-            [{"prompt_token_ids": list(token_ids)} for token_ids in prompts], pooling_task="token_embed", use_tqdm=False
-        )
+        tokens: list[Any] = [{"prompt_token_ids": list(token_ids)} for token_ids in prompts]
+        outputs = self._engine.encode(tokens, pooling_task="token_embed", use_tqdm=False)
         drop = self.tokenize.family.template_tokens
         return [np.asarray(output.outputs.data.float().numpy()[drop:], np.float32) for output in outputs]

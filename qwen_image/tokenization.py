@@ -28,7 +28,7 @@ class PromptTokenizer:
         return cls(AutoTokenizer.from_pretrained(checkpoint.folder / "tokenizer"), checkpoint.family)
 
     def __call__(self, name: str, prompt: str) -> list[int]:
-        """Token ids of the whole template. InvalidRequest if the prompt is longer than the transformer was trained with.
+        """Token ids of the whole template. InvalidRequest if longer than the transformer was trained with.
 
         diffusers cuts such a prompt off; here what the user sent is never lost without a word.
         """

@@ -18,7 +18,9 @@ class VaeDecoder:
     def __init__(self, checkpoint: Checkpoint, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         from diffusers import AutoencoderKLQwenImage
 
-        self._vae = AutoencoderKLQwenImage.from_pretrained(checkpoint.folder / "vae", torch_dtype=dtype).to(device).eval()
+        self._vae = (
+            AutoencoderKLQwenImage.from_pretrained(checkpoint.folder / "vae", torch_dtype=dtype).to(device).eval()
+        )
         shape = (1, self._vae.config.z_dim, 1, 1, 1)
         self._mean = torch.tensor(self._vae.config.latents_mean, dtype=dtype, device=device).view(shape)
         self._std = torch.tensor(self._vae.config.latents_std, dtype=dtype, device=device).view(shape)

@@ -34,7 +34,8 @@ def problems() -> Iterator[str]:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         yield f"{platform.system()} on {platform.machine()}: the tritonserver wheel is for Linux on x86_64"
     elif libc != "glibc" or tuple(map(int, libc_version.split("."))) < OLDEST_GLIBC:
-        yield f"{libc or 'libc'} {libc_version}: glibc {OLDEST_GLIBC[0]}.{OLDEST_GLIBC[1]} or newer is needed (Debian 12, Ubuntu 22.04)"
+        oldest = ".".join(map(str, OLDEST_GLIBC))
+        yield f"{libc or 'libc'} {libc_version}: glibc {oldest} or newer is needed (Debian 12, Ubuntu 22.04)"
     if importlib.util.find_spec("ensurepip") is None:
         yield f"Python's venv module: apt-get install python{version}-venv"
     try:

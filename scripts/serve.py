@@ -26,7 +26,9 @@ Ctrl-C stops the server.
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--checkpoint", help="a folder in the diffusers layout or a Hugging Face id; the demo's if left out")
+    parser.add_argument(
+        "--checkpoint", help="a folder in the diffusers layout or a Hugging Face id; the demo's if left out"
+    )
     parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for every interface")
     parser.add_argument("--http-port", type=int, default=8000, help="0 picks free ports for all three")
@@ -36,7 +38,9 @@ def main() -> int:
     ports = Ports(options.http_port, options.grpc_port, options.metrics_port) if options.http_port else Ports.free()
     try:
         with running_server(checkpoint_folder(options.checkpoint, options.revision), ports, options.host) as server:
-            print(HOW_TO_CALL.format(http=server.http_url, grpc=server.grpc_url, metrics=server.metrics_url), flush=True)
+            print(
+                HOW_TO_CALL.format(http=server.http_url, grpc=server.grpc_url, metrics=server.metrics_url), flush=True
+            )
             return wait_for_end(server)
     except QwenImageError as error:
         show(f"error: {error}\n")

@@ -43,7 +43,9 @@ class PromptStore:
         try:
             self._prompts.move_to_end(prompt_id)
         except KeyError:
-            raise NotHeld(f"the text states of prompt_id={prompt_id!r} are not held here: send them with the call") from None
+            raise NotHeld(
+                f"the text states of prompt_id={prompt_id!r} are not held here: send them with the call"
+            ) from None
         return self._prompts[prompt_id]
 
     def _drop(self, prompt_id: str) -> None:

@@ -128,4 +128,5 @@ def guide(positive: torch.Tensor, negative: torch.Tensor, scale: torch.Tensor) -
     combined = negative + scale · (positive − negative), then times ‖positive‖ / ‖combined‖. All (B, L, C), scale (B,).
     """
     combined = negative + scale[:, None, None] * (positive - negative)
-    return combined * (positive.norm(dim=-1, keepdim=True) / combined.norm(dim=-1, keepdim=True))
+    rescaled: torch.Tensor = combined * (positive.norm(dim=-1, keepdim=True) / combined.norm(dim=-1, keepdim=True))
+    return rescaled

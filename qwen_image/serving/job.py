@@ -25,6 +25,10 @@ class Image:
     sigmas: tuple[float, ...] | None  # unshifted, as given
 
     @property
+    def uses_guidance(self) -> bool:
+        return len(self.negative_prompt_embeds) > 0
+
+    @property
     def image_tokens(self) -> int:
         return self.grid[0] * self.grid[1]
 

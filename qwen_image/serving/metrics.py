@@ -13,8 +13,11 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "qwen_image_images_in_flight": (GAUGE, "Images being denoised now"),
     "qwen_image_cancelled_images_total": (COUNTER, "Images ended by their request id"),
     "qwen_image_retried_steps_total": (COUNTER, "Calls of dit that failed and were made again"),
-    "qwen_image_step_seconds_total": (COUNTER, "Seconds the sampler waited for calls of dit, transport and queue included"),
-    "qwen_image_step_calls_total": (COUNTER, "Calls of dit that the sampler made"),
+    "qwen_image_step_seconds_total": (
+        COUNTER,
+        "Seconds images waited for their steps, transport and queue included",
+    ),
+    "qwen_image_step_calls_total": (COUNTER, "Steps (or steps_per_call of them) that images waited for"),
     "qwen_image_dit_steps_total": (COUNTER, "Denoising steps of single images computed"),
     "qwen_image_dit_batches_total": (COUNTER, "Batches the transformer ran"),
     "qwen_image_dit_batch_rows_total": (COUNTER, "Rows in these batches; divided by the batches: the mean batch"),

@@ -20,9 +20,7 @@ SCALARS = ("height", "width", "num_inference_steps", "true_cfg_scale", "seed")
 
 def limits_from(settings: ModelSettings) -> Limits:
     """The limits that the repository was rendered with."""
-    return Limits(
-        **{each.name: type(getattr(Limits(), each.name))(settings[each.name]) for each in fields(Limits)}
-    )
+    return Limits(**{each.name: type(getattr(Limits(), each.name))(settings[each.name]) for each in fields(Limits)})
 
 
 def refuse_unknown_parameters(request: Any) -> None:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from qwen_image.cancellation import Registry, Ticket, listen, sockets_folder
@@ -140,6 +139,9 @@ class SamplerModel:
         outputs: dict[str, NDArray[Any]] = {
             "used_seed": _column([image.seed for image in job.images], np.int64),
             "used_num_inference_steps": _column(job.step_counts, np.int32),
+            "used_true_cfg_scale": np.array(
+                [[image.true_cfg_scale if image.uses_guidance else 1] for image in job.images], np.float32
+            ),
             "used_width": _column([job.width] * len(job.images), np.int32),
             "used_height": _column([job.height] * len(job.images), np.int32),
             "step": _column([state.step for state in states], np.int32),

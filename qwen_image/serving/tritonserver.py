@@ -116,7 +116,7 @@ class TritonServer:
             return False
 
     def wait_until_ready(self, timeout_s: float = 300.0, progress: Callable[[float], None] | None = None) -> float:
-        """Seconds until ready. Calls `progress` with the seconds so far. ServerFailed if the process ends or time does."""
+        """Seconds until ready; `progress` gets the seconds so far. ServerFailed if the process ends or time does."""
         assert self.process is not None
         start = time.monotonic()
         while not self.is_ready():
@@ -134,7 +134,7 @@ class TritonServer:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
     def stop(self) -> int | None:
-        """Ask it to end (SIGTERM: it finishes what is in flight for up to `exit_timeout_s`), then make it; its exit code."""
+        """Ask it to end (it finishes what is in flight, for `exit_timeout_s` at most), then make it; its exit code."""
         if self.process is None:
             return None
         if self.process.poll() is None:
@@ -184,7 +184,11 @@ def backend_folder() -> Path:
 def libpython_folder() -> Path:
     """The folder of the libpython that belongs to this interpreter; the stub loads it."""
     name = sysconfig.get_config_var("INSTSONAME") or ""
-    for folder in (sysconfig.get_config_var("LIBDIR"), Path(sys.base_prefix) / "lib", sysconfig.get_config_var("LIBPL")):
+    for folder in (
+        sysconfig.get_config_var("LIBDIR"),
+        Path(sys.base_prefix) / "lib",
+        sysconfig.get_config_var("LIBPL"),
+    ):
         if folder and (Path(folder) / name).is_file() and name.endswith((".so", ".so.1.0")):
             return Path(folder)
     multiarch = Path("/usr/lib") / (sysconfig.get_config_var("MULTIARCH") or "")

@@ -32,7 +32,9 @@ class TritonPythonModel:
         prompts = [token_ids for columns in tokenized.values() for column in columns.values() for token_ids in column]
         states = iter(self._encoder.encode(prompts) if prompts else [])
         for position, columns in tokenized.items():
-            answers[position] = self._response({name: [next(states) for _ in column] for name, column in columns.items()})
+            answers[position] = self._response(
+                {name: [next(states) for _ in column] for name, column in columns.items()}
+            )
         return [answers[position] for position in range(len(requests))]
 
     def _tokenized(self, request):
