@@ -42,6 +42,7 @@ class CpuProfile:
     vae_threads: int = os.cpu_count() or 1
     text_encoder_max_batch_size: int = 16
     text_encoder_max_queue_size: int = 256
+    text_encoder_cache_bytes: int = 64 * 1024 * 1024
     text_encoder_dtype: str = "float32"
     text_encoder_max_num_seqs: int = 32
     text_encoder_kv_cache_bytes: int = 256 * 1024 * 1024

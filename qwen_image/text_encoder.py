@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image.checkpoint import Checkpoint
+from qwen_image.states_cache import StatesCache
 from qwen_image.tokenization import PromptTokenizer
 
 ENGINE_KEYS_WE_SET = frozenset({"runner", "pooler_config", "enable_prefix_caching"})
@@ -22,8 +23,9 @@ ENGINE_KEYS_WE_SET = frozenset({"runner", "pooler_config", "enable_prefix_cachin
 class TextEncoder:
     """One vLLM engine in this process."""
 
-    def __init__(self, checkpoint: Checkpoint, engine_arguments: Mapping[str, Any]) -> None:
+    def __init__(self, checkpoint: Checkpoint, engine_arguments: Mapping[str, Any], cache_bytes: int) -> None:
         """`engine_arguments` are vLLM's own (1/model.json); those that token states depend on are set here."""
+        self.cache = StatesCache(cache_bytes)
         taken = ENGINE_KEYS_WE_SET & engine_arguments.keys()
         if taken:
             raise ValueError(f"model.json must not set {', '.join(sorted(taken))}: token states depend on them")
@@ -47,6 +49,9 @@ class TextEncoder:
 
     def encode(self, prompts: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         """Token ids of whole templates -> the prompt tokens' states, each (tokens - template_tokens, dim) float32."""
+        return self.cache.get_all(prompts, self._encode)
+
+    def _encode(self, prompts: Sequence[Sequence[int]]) -> list[NDArray[np.float32]]:
         tokens: list[Any] = [{"prompt_token_ids": list(token_ids)} for token_ids in prompts]
         outputs = self._engine.encode(tokens, pooling_task="token_embed", use_tqdm=False)
         drop = self.tokenize.family.template_tokens

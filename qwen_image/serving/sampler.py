@@ -83,6 +83,7 @@ class SamplerModel:
         with self._room:
             self._room.wait_for(lambda: self._in_flight == 0, timeout=5.0)
         self._socket_path.unlink(missing_ok=True)
+        self._metrics.close()
 
     def _take_room(self, images: int) -> None:
         with self._room:

@@ -25,8 +25,6 @@ from typing import IO
 
 from qwen_image.errors import ServerFailed
 
-CACHE_BYTES = 64 * 1024 * 1024  # the response cache: prompts' text states
-
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -93,8 +91,6 @@ class TritonServer:
             f"--backend-directory={backend_folder()}",
             f"--backend-config=python,shm-region-prefix-name={self.shm_prefix}",
             "--backend-config=python,stub-timeout-seconds=300",
-            f"--cache-directory={wheel_folder() / 'caches'}",
-            f"--cache-config=local,size={CACHE_BYTES}",
             f"--http-address={self.host}",
             f"--http-port={self.ports.http}",
             f"--grpc-address={self.host}",

@@ -35,6 +35,9 @@ class TritonPythonModel:
         )
         self._warm_up(checkpoint)
 
+    def finalize(self):
+        self._metrics.close()
+
     def execute(self, requests):
         held, failed = {}, {}
         for position, request in enumerate(requests):

@@ -19,8 +19,17 @@ class TritonPythonModel:
     def initialize(self, args):
         settings = ModelSettings.from_args(args)
         self._checkpoint = open_checkpoint(settings["checkpoint"])
-        self._encoder = TextEncoder(self._checkpoint, json.loads((settings.folder / "model.json").read_text()))
-        self._metrics = Metrics(settings.name, "qwen_image_text_tokens_total")
+        engine_arguments = json.loads((settings.folder / "model.json").read_text())
+        self._encoder = TextEncoder(self._checkpoint, engine_arguments, settings.integer("cache_bytes"))
+        self._metrics = Metrics(
+            settings.name,
+            "qwen_image_text_tokens_total",
+            "qwen_image_text_cache_hits_total",
+            "qwen_image_text_cache_misses_total",
+        )
+
+    def finalize(self):
+        self._metrics.close()
 
     def execute(self, requests):
         answers, tokenized = {}, {}
@@ -30,12 +39,19 @@ class TritonPythonModel:
             except Exception as error:  # a bad prompt never sinks its batch-mates
                 answers[position] = error_response(error, request.request_id())
         prompts = [token_ids for columns in tokenized.values() for column in columns.values() for token_ids in column]
-        states = iter(self._encoder.encode(prompts) if prompts else [])
+        states = iter(self._encode(prompts))
         for position, columns in tokenized.items():
             answers[position] = self._response(
                 {name: [next(states) for _ in column] for name, column in columns.items()}
             )
         return [answers[position] for position in range(len(requests))]
+
+    def _encode(self, prompts):
+        hits, misses = self._encoder.cache.hits, self._encoder.cache.misses
+        states = self._encoder.encode(prompts)
+        self._metrics.add("qwen_image_text_cache_hits_total", self._encoder.cache.hits - hits)
+        self._metrics.add("qwen_image_text_cache_misses_total", self._encoder.cache.misses - misses)
+        return states
 
     def _tokenized(self, request):
         columns = {name: text_column(request, name) for name in NAMES}

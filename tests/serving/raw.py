@@ -1,0 +1,127 @@
+"""Requests to the ensembles through plain tritonclient, as a stranger would write them."""
+
+from __future__ import annotations
+
+import queue
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc as grpcclient
+import tritonclient.http as httpclient
+from numpy.typing import NDArray
+
+DTYPES: dict[str, tuple[str, Any]] = {
+    "prompt": ("BYTES", np.object_),
+    "negative_prompt": ("BYTES", np.object_),
+    "height": ("INT32", np.int32),
+    "width": ("INT32", np.int32),
+    "num_inference_steps": ("INT32", np.int32),
+    "true_cfg_scale": ("FP32", np.float32),
+    "seed": ("INT64", np.int64),
+    "sigmas": ("FP32", np.float32),
+}
+USED = ("used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height")
+Outputs = dict[str, NDArray[Any]]
+
+
+def columns(prompt: str | bytes | Sequence[str | bytes], **values: Any) -> dict[str, NDArray[Any]]:
+    """Arrays of the contract: a single value serves every row, a list has one a row (sigmas: one list for all)."""
+    prompts = [prompt] if isinstance(prompt, str | bytes) else list(prompt)
+    arrays = {}
+    for name, value in {"prompt": prompts, **values}.items():
+        if name == "sigmas":
+            arrays[name] = np.tile(np.array(value, np.float32), (len(prompts), 1))
+            continue
+        each = list(value) if isinstance(value, list | tuple) else [value] * len(prompts)
+        encoded = [item.encode() if isinstance(item, str) else item for item in each]
+        arrays[name] = np.array(encoded, DTYPES[name][1]).reshape(-1, 1)
+    return arrays
+
+
+def inputs_for(client: Any, arrays: dict[str, NDArray[Any]]) -> list[Any]:
+    inputs = []
+    for name, array in arrays.items():
+        each = client.InferInput(name, list(array.shape), DTYPES[name][0])
+        each.set_data_from_numpy(array)
+        inputs.append(each)
+    return inputs
+
+
+def ask(
+    server: Any,
+    prompt: str | bytes | Sequence[str | bytes],
+    *,
+    protocol: str = "grpc",
+    outputs: Sequence[str] = ("image",),
+    request_id: str = "",
+    parameters: dict[str, Any] | None = None,
+    **values: Any,
+) -> Outputs:
+    """One request to `qwen_image`."""
+    module = grpcclient if protocol == "grpc" else httpclient
+    url = server.grpc_url if protocol == "grpc" else server.http_url
+    extra = {} if protocol == "grpc" else {"network_timeout": 300.0, "connection_timeout": 300.0}
+    with module.InferenceServerClient(url, **extra) as client:
+        result = client.infer(
+            "qwen_image",
+            inputs_for(module, columns(prompt, **values)),
+            outputs=[module.InferRequestedOutput(name) for name in outputs],
+            request_id=request_id,
+            parameters=parameters,
+        )
+        return {name: result.as_numpy(name) for name in outputs}
+
+
+def stream(
+    server: Any,
+    prompt: str | Sequence[str],
+    *,
+    outputs: Sequence[str] = ("image", "step"),
+    request_id: str = "",
+    **values: Any,
+) -> Iterator[Outputs]:
+    """The responses of one request to `qwen_image_stream`; an error is raised where it arrives."""
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    with grpcclient.InferenceServerClient(server.grpc_url) as client:
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        client.async_stream_infer(
+            "qwen_image_stream",
+            inputs_for(grpcclient, columns(prompt, **values)),
+            outputs=[grpcclient.InferRequestedOutput(name) for name in outputs],
+            request_id=request_id,
+            enable_empty_final_response=True,
+        )
+        while True:
+            result, error = answers.get(timeout=120)
+            if error is not None:
+                raise error
+            response = result.get_response()
+            if response.outputs:
+                yield {name: result.as_numpy(name) for name in outputs}
+            if response.parameters["triton_final_response"].bool_param:
+                return
+
+
+def cancel(server: Any, request_id: str) -> int:
+    """How many images ended."""
+    with grpcclient.InferenceServerClient(server.grpc_url) as client:
+        named = grpcclient.InferInput("request_id", [1], "BYTES")
+        named.set_data_from_numpy(np.array([request_id.encode()], np.object_))
+        return int(client.infer("qwen_image_cancel", [named]).as_numpy("cancelled")[0])
+
+
+def statistics(server: Any, model: str) -> Any:
+    """Triton's own counters of one model: `inference_count` rows in `execution_count` batches."""
+    with grpcclient.InferenceServerClient(server.grpc_url) as client:
+        return client.get_inference_statistics(model).model_stats[0]
+
+
+def metrics(server: Any) -> dict[str, float]:
+    """The server's Prometheus metrics, each by its name with labels; ours are handed over ten times a second."""
+    time.sleep(0.3)
+    with urllib.request.urlopen(server.metrics_url, timeout=10) as answer:
+        lines = [line for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}

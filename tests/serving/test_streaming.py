@@ -1,0 +1,50 @@
+"""The streaming ensemble: a response after every step, the last one the unary image."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.serving.raw import USED, ask, stream
+from tritonclient.utils import InferenceServerException
+
+RECIPE = {"height": 64, "width": 96, "seed": 3, "negative_prompt": ""}
+
+
+def test_every_step_brings_its_number_and_a_preview(server):
+    previews = list(stream(server, "a star", num_inference_steps=5, **RECIPE))
+    assert [int(each["step"][0, 0]) for each in previews] == [1, 2, 3, 4, 5]
+    assert all(each["image"].shape == (1, 64, 96, 3) for each in previews)
+
+
+def test_the_last_response_is_the_unary_image(server):
+    names = ("image", "latents", *USED)
+    *_, last = stream(server, "a star", outputs=names, num_inference_steps=4, **RECIPE)
+    unary = ask(server, "a star", outputs=names, num_inference_steps=4, **RECIPE)
+    assert all(np.array_equal(last[name], unary[name]) for name in names if name != "image")
+    assert np.abs(last["image"].astype(int) - unary["image"]).max() <= 1  # a byte on the edge of rounding
+
+
+def test_previews_converge(server):
+    *previews, last = [
+        each["image"].astype(float) for each in stream(server, "a star", num_inference_steps=8, **RECIPE)
+    ]
+    distances = [np.abs(preview - last).mean() for preview in previews]
+    assert distances[-1] < distances[0]
+
+
+def test_rows_of_a_streamed_request_may_take_different_numbers_of_steps(server):
+    frames = list(stream(server, ["a star", "a cat"], height=64, width=64, num_inference_steps=[2, 4], seed=[1, 2]))
+    assert [frame["step"].ravel().tolist() for frame in frames] == [[1, 1], [2, 2], [2, 3], [2, 4]]
+    short = ask(server, "a star", height=64, width=64, num_inference_steps=2, seed=1)["image"]
+    assert np.abs(frames[-1]["image"][:1].astype(int) - short).max() <= 1
+
+
+def test_a_stream_without_images_does_not_need_them(server):
+    steps = [each["step"].item() for each in stream(server, "a star", outputs=("step",), num_inference_steps=3)]
+    assert steps == [1, 2, 3]
+
+
+def test_a_bad_request_on_a_stream_is_an_error_and_the_next_one_works(server):
+    with pytest.raises(InferenceServerException, match=r"height=65 must be a multiple of 16"):
+        list(stream(server, "a star", height=65))
+    assert len(list(stream(server, "a star", height=64, width=64, num_inference_steps=2))) == 2
