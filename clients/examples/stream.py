@@ -8,7 +8,7 @@ import queue
 import sys
 
 import numpy as np
-import tritonclient.grpc as triton  # type: ignore[import-untyped]
+import tritonclient.grpc as triton
 from PIL import Image
 
 
@@ -32,16 +32,17 @@ def main(url: str, output: str) -> None:
             ],
             enable_empty_final_response=True,
         )
-        while True:
+        is_last = False
+        while not is_last:
             result, error = responses.get()
             if error is not None:
                 raise error
-            if result.as_numpy("image") is None:  # the empty response that says the stream is over
-                break
+            is_last = result.get_response().parameters["triton_final_response"].bool_param
+            if result.as_numpy("image") is None:  # the last response may be an empty one
+                continue
             Image.fromarray(result.as_numpy("image")[0]).save(output)  # each preview replaces the one before
-            print(
-                f"step {result.as_numpy('step')[0, 0]} of {result.as_numpy('used_num_inference_steps')[0, 0]}: {output}"
-            )
+            step, steps = result.as_numpy("step")[0, 0], result.as_numpy("used_num_inference_steps")[0, 0]
+            print(f"step {step} of {steps}: {output}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ usage: tritonclient_grpc.py localhost:8001 circle.png
 import sys
 
 import numpy as np
-import tritonclient.grpc as triton  # type: ignore[import-untyped]
+import tritonclient.grpc as triton
 from PIL import Image
 
 

@@ -7,7 +7,7 @@ usage: tritonclient_http.py localhost:8000 circle.png
 import sys
 
 import numpy as np
-import tritonclient.http as triton  # type: ignore[import-untyped]
+import tritonclient.http as triton
 from PIL import Image
 
 

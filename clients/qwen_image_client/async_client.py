@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from qwen_image_client.address import Protocol
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.deadline import Deadline
 from qwen_image_client.ending import leaves_work_behind, note_ended, note_not_ended
 from qwen_image_client.errors import QwenImageClientError, Timeout
@@ -154,8 +154,6 @@ class AsyncClient:
         final = None
         async with self._ending_work(job.call.request_id), aclosing(self._responses(job.call, deadline)) as responses:
             async for response in responses:
-                if not response.tensors:
-                    continue
                 preview = job.preview(response)
                 if preview.is_final:
                     final = preview
@@ -163,7 +161,7 @@ class AsyncClient:
                     yield preview
         yield job.checked_final(final)
 
-    async def _responses(self, call: Call, deadline: Deadline) -> AsyncGenerator[StreamResponse, None]:
+    async def _responses(self, call: Call, deadline: Deadline) -> AsyncGenerator[Tensors, None]:
         """The stream's responses; one that is refused before its first response is opened again."""
         attempt = 1
         while True:

@@ -34,19 +34,6 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamResponse:
-    """One response of a stream.
-
-    Attributes:
-        tensors: the outputs; empty in a response that only marks the end.
-        is_last: no response follows.
-    """
-
-    tensors: Tensors
-    is_last: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Models:
     """The names of the three models that serve one checkpoint, all derived from the first."""
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from qwen_image_client.address import Protocol
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.deadline import Deadline
 from qwen_image_client.ending import leaves_work_behind, note_ended, note_not_ended
 from qwen_image_client.errors import QwenImageClientError, Timeout
@@ -185,8 +185,6 @@ class Client:
         final = None
         with self._ending_work(job.call.request_id), closing(self._responses(job.call, deadline)) as responses:
             for response in responses:
-                if not response.tensors:
-                    continue
                 preview = job.preview(response)
                 if preview.is_final:
                     final = preview
@@ -194,7 +192,7 @@ class Client:
                     yield preview
         yield job.checked_final(final)
 
-    def _responses(self, call: Call, deadline: Deadline) -> Generator[StreamResponse, None, None]:
+    def _responses(self, call: Call, deadline: Deadline) -> Generator[Tensors, None, None]:
         """The stream's responses; one that is refused before its first response is opened again."""
         attempt = 1
         while True:

@@ -1,12 +1,12 @@
 """One call's rows, from the request that asks for them to the images and previews that answer it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from PIL import Image
 
-from qwen_image_client.call import Call, Models, StreamResponse, Tensors, new_request_id
+from qwen_image_client.call import Call, Models, Tensors, new_request_id
 from qwen_image_client.errors import InvalidRequest, ServerError
 from qwen_image_client.image import GeneratedImage, Preview
 from qwen_image_client.recipe import Recipe
@@ -15,7 +15,8 @@ from qwen_image_client.tensors import input_tensors
 from qwen_image_client.values import text
 
 Output: TypeAlias = Literal["image", "latents"]
-_USED = ("seed", "num_inference_steps", "width", "height")
+Number = TypeVar("Number", int, float)
+_USED = ("seed", "num_inference_steps", "true_cfg_scale", "width", "height")
 _USED_OUTPUTS = tuple(f"used_{name}" for name in _USED)  # one ensemble can't have an input and an output of one name
 _STEP = "step"
 
@@ -63,13 +64,13 @@ class Job:
             for index in range(len(self.rows))
         ]
 
-    def preview(self, response: StreamResponse) -> Preview:
-        """The preview in one response that has tensors."""
-        steps, totals = response.tensors[_STEP], response.tensors["used_num_inference_steps"]
+    def preview(self, tensors: Tensors) -> Preview:
+        """The preview in one response's output tensors."""
+        steps, totals = tensors[_STEP], tensors["used_num_inference_steps"]
         return Preview(
             step=int(steps.max()),
             num_inference_steps=int(totals.max()),
-            images=self.images(response.tensors),
+            images=self.images(tensors),
             is_final=bool((steps >= totals).all()),
             request_id=self.call.request_id,
         )
@@ -86,16 +87,23 @@ class Job:
 
     def _recipe(self, tensors: Tensors, index: int) -> Recipe:
         row = self.rows[index]
-        used = {name: int(tensors[f"used_{name}"][index].item()) for name in _USED}
         return Recipe(
             prompt=row.prompt,
             negative_prompt=row.negative_prompt,
-            true_cfg_scale=row.true_cfg_scale,
+            seed=_used(tensors, "seed", index, int),
+            num_inference_steps=_used(tensors, "num_inference_steps", index, int),
+            true_cfg_scale=_used(tensors, "true_cfg_scale", index, float),
+            width=_used(tensors, "width", index, int),
+            height=_used(tensors, "height", index, int),
             sigmas=None if row.sigmas is None else tuple(row.sigmas),
             model=self.model,
             request_id=self.call.request_id,
-            **used,
         )
+
+
+def _used(tensors: Tensors, name: str, index: int, kind: Callable[[str], Number]) -> Number:
+    """What the server really used; by way of text, so that FP32's 4.1 isn't 4.0999999."""
+    return kind(str(tensors[f"used_{name}"][index, 0]))
 
 
 def _wanted(outputs: Sequence[Output]) -> tuple[str, ...]:

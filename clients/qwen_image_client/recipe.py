@@ -1,4 +1,7 @@
-"""What an image was made from: enough to make it again, bit for bit, on the same server."""
+"""What an image was made from: enough to make it again on the same server.
+
+Made alone it is the same bit for bit; beside other images it may differ by rounding, as all batched work does.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,6 +12,7 @@ from qwen_image_client.errors import InvalidRequest, RecipeError
 from qwen_image_client.request import GenerationRequest, RowOptions
 
 _VERSION = 1
+_ANSWERED = ("seed", "num_inference_steps", "true_cfg_scale", "width", "height")
 
 
 class RecipeArguments(RowOptions):
@@ -23,8 +27,8 @@ class Recipe:
     """One image's recipe: what was asked for, and what the server said it really used.
 
     Attributes:
-        prompt, negative_prompt, true_cfg_scale, sigmas: as sent; None was left to the server's default.
-        seed, num_inference_steps, width, height: as the server answered.
+        prompt, negative_prompt, sigmas: as sent; None was left out.
+        seed, num_inference_steps, true_cfg_scale, width, height: as the server answered; scale 1 is no guidance.
         model: the Triton model that made it.
         request_id: the request it came from.
     """
@@ -33,7 +37,7 @@ class Recipe:
     negative_prompt: str | None
     seed: int
     num_inference_steps: int
-    true_cfg_scale: float | None
+    true_cfg_scale: float
     width: int
     height: int
     sigmas: tuple[float, ...] | None
@@ -48,7 +52,8 @@ class Recipe:
             "seed": self.seed,
             # Given sigmas are one a step, so they say how many there are.
             "num_inference_steps": self.num_inference_steps if self.sigmas is None else None,
-            "true_cfg_scale": self.true_cfg_scale,
+            # Without a negative prompt no scale was in force: one added later takes the server's default.
+            "true_cfg_scale": None if self.negative_prompt is None else self.true_cfg_scale,
             "width": self.width,
             "height": self.height,
             "sigmas": self.sigmas,
@@ -60,7 +65,7 @@ class Recipe:
             "Steps": self.num_inference_steps,
             "Seed": self.seed,
             "Size": f"{self.width}x{self.height}",
-            "CFG scale": self.true_cfg_scale,
+            "CFG scale": None if self.negative_prompt is None else self.true_cfg_scale,
             "Sigmas": None if self.sigmas is None else " ".join(map(str, self.sigmas)),
             "Model": self.model,
         }
@@ -102,7 +107,7 @@ def _record(text: str) -> dict[str, Any]:
 def _check_types(record: Mapping[str, Any]) -> None:
     """A recipe must be a request that can be sent, with everything in it that the server answers."""
     row = {field.name: record[field.name] for field in fields(GenerationRequest)}
-    missing = [name for name in ("seed", "num_inference_steps", "width", "height") if record[name] is None]
+    missing = [name for name in _ANSWERED if record[name] is None]
     try:
         GenerationRequest(**row)
     except InvalidRequest as error:

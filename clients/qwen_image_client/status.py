@@ -1,5 +1,7 @@
 """The one place where Triton's statuses become the client's errors."""
 
+import re
+
 from qwen_image_client.errors import (
     Cancelled,
     ConnectionLost,
@@ -40,13 +42,20 @@ _BROKEN_CONNECTION = (
 )
 
 
+_ENSEMBLE_PREFIX = re.compile(r"^in ensemble '[^']*', ")  # tells of Triton's inside, not of the request
+
+
 def error_from_status(status: str, message: str, request_id: str | None) -> QwenImageClientError:
     """The error for a status the server sent.
 
     Args:
         status: a gRPC code's name ("UNAVAILABLE") or an HTTP status ("503").
     """
-    return _BY_STATUS.get(status, ServerError)(message, request_id=request_id, status=status)
+    words = _ENSEMBLE_PREFIX.sub("", message)
+    kind = _BY_STATUS.get(status, ServerError)
+    if status == "400" and words == f"request {request_id} was cancelled":
+        kind = Cancelled  # an older Triton has no HTTP status for it and falls back to 400
+    return kind(words, request_id=request_id, status=status)
 
 
 def error_from_grpc(code: str, details: str, request_id: str | None) -> QwenImageClientError:

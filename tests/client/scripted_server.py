@@ -9,7 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 GENERATE = "/v2/models/qwen_image/infer"
 CANCEL = "/v2/models/qwen_image_cancel/infer"
-RECIPE = {"seed": ("INT64", 7), "num_inference_steps": ("INT32", 4), "width": ("INT32", 16), "height": ("INT32", 16)}
+USED = {
+    "seed": ("INT64", 7),
+    "num_inference_steps": ("INT32", 4),
+    "true_cfg_scale": ("FP32", 1.0),
+    "width": ("INT32", 16),
+    "height": ("INT32", 16),
+}
 
 
 def refusal(status: int, message: str) -> tuple[int, bytes]:
@@ -20,7 +26,7 @@ def one_image() -> tuple[int, bytes]:
     """The answer to a call with `outputs=()` for one row."""
     outputs = [
         {"name": f"used_{name}", "datatype": datatype, "shape": [1, 1], "data": [value]}
-        for name, (datatype, value) in RECIPE.items()
+        for name, (datatype, value) in USED.items()
     ]
     return 200, json.dumps({"outputs": outputs}).encode()
 

@@ -53,6 +53,17 @@ def test_what_grpc_calls_unavailable_is_told_apart(details, kind):
     assert type(error_from_grpc("UNAVAILABLE", details, None)) is kind
 
 
+def test_the_ensemble_around_the_reason_is_left_out():
+    error = error_from_status("400", "in ensemble 'qwen_image', height=17 must be a multiple of 16", "id-1")
+    assert error.message == "height=17 must be a multiple of 16"
+
+
+def test_a_cancelled_request_is_known_where_http_has_no_status_for_it():
+    message = "in ensemble 'qwen_image', request id-1 was cancelled"
+    assert type(error_from_status("400", message, "id-1")) is Cancelled
+    assert type(error_from_status("400", message, "id-2")) is InvalidRequest
+
+
 def test_the_answer_of_a_proxy_is_its_own_message():
     error = error_from_answer(502, b"<h1>Bad Gateway</h1>", "id-1")
     assert (type(error), error.message, error.status) == (ServerError, "<h1>Bad Gateway</h1>", "502")

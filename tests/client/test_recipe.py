@@ -37,6 +37,10 @@ def test_a_recipe_without_sigmas_says_its_steps(recipe):
     assert replace(recipe, sigmas=None).as_arguments()["num_inference_steps"] == 3
 
 
+def test_a_recipe_without_negative_prompt_leaves_the_scale_open(recipe):
+    assert replace(recipe, negative_prompt=None, true_cfg_scale=1.0).as_arguments()["true_cfg_scale"] is None
+
+
 def test_people_can_read_the_recipe_too(tmp_path, recipe):
     path = painted(replace(recipe, negative_prompt="blurry", sigmas=None)).save(tmp_path / "circle.png")
     with Image.open(path) as saved:

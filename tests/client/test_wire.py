@@ -31,7 +31,7 @@ def test_grpc_carries_tensors_as_raw_bytes_in_order():
 
 def test_only_the_outputs_wanted_are_asked_for():
     request = grpc_codec.infer_request(call())
-    used = ["used_seed", "used_num_inference_steps", "used_width", "used_height"]
+    used = ["used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height"]
     assert [output.name for output in request.outputs] == ["latents", *used]
 
 
@@ -67,7 +67,7 @@ def test_an_answer_that_is_no_inference_result_is_a_server_error():
 def test_an_error_message_inside_a_stream_is_an_error():
     message = service_pb2.ModelStreamInferResponse(error_message="the engine broke")
     with pytest.raises(ServerError, match="the engine broke"):
-        grpc_codec.stream_response(message, call())
+        grpc_codec.stream_tensors(message, call())
 
 
 @pytest.mark.parametrize("outputs", ["image", ("pixels",), ("image", "seed")])

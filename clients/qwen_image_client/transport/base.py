@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from qwen_image_client.address import Address
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -35,7 +35,7 @@ class Transport(Protocol):
             QwenImageClientError: the typed reason, carrying the request's id.
         """
 
-    def stream(self, call: Call, timeout_s: float | None) -> Generator[StreamResponse, None, None]:
+    def stream(self, call: Call, timeout_s: float | None) -> Generator[Tensors, None, None]:
         """Sends `call` and yields its responses; closing the iterator closes the stream.
 
         Raises:
@@ -58,7 +58,7 @@ class AsyncTransport(Protocol):
 
     async def infer(self, call: Call, timeout_s: float | None) -> Tensors: ...
 
-    def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[StreamResponse, None]: ...
+    def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[Tensors, None]: ...
 
     async def is_ready(self, model: str, timeout_s: float | None) -> bool: ...
 

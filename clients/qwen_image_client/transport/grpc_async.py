@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import grpc.aio  # type: ignore[import-untyped]
-from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.transport.base import Connection
 from qwen_image_client.transport.grpc_codec import (
     CHANNEL_OPTIONS,
@@ -16,7 +16,7 @@ from qwen_image_client.transport.grpc_codec import (
     error_from_rpc,
     infer_request,
     metadata,
-    stream_response,
+    stream_tensors,
     tensors,
 )
 
@@ -36,14 +36,13 @@ class AsyncGrpcTransport:
             raise error_from_rpc(error, call.request_id) from error
         return tensors(response, call)
 
-    async def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[StreamResponse, None]:
-        request = infer_request(call, is_stream=True)
+    async def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[Tensors, None]:
         rpc = self._stub.ModelStreamInfer(
-            iter([request]), timeout=timeout_s, metadata=metadata(self._connection, is_stream=True)
+            iter([infer_request(call)]), timeout=timeout_s, metadata=metadata(self._connection, is_stream=True)
         )
         try:
             async for message in rpc:
-                yield stream_response(message, call)
+                yield stream_tensors(message, call)
         except grpc.RpcError as error:
             raise error_from_rpc(error, call.request_id) from error
         finally:

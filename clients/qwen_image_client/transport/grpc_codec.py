@@ -5,10 +5,10 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
-from tritonclient.grpc import InferResult, service_pb2  # type: ignore[import-untyped]
-from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor  # type: ignore[import-untyped]
+from tritonclient.grpc import InferResult, service_pb2
+from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.errors import QwenImageClientError
 from qwen_image_client.status import error_from_grpc, error_from_status
 from qwen_image_client.transport.base import Connection
@@ -23,7 +23,7 @@ CHANNEL_OPTIONS = [
 ]
 
 
-def infer_request(call: Call, *, is_stream: bool = False) -> Any:
+def infer_request(call: Call) -> Any:
     """The ModelInferRequest of `call`, tensors as raw bytes."""
     request = service_pb2.ModelInferRequest(model_name=call.model, id=call.request_id)
     for name, array in call.inputs.items():
@@ -31,8 +31,6 @@ def infer_request(call: Call, *, is_stream: bool = False) -> Any:
         request.raw_input_contents.append(_raw(array))
     for name in call.outputs:
         request.outputs.add(name=name)
-    if is_stream:
-        request.parameters["triton_enable_empty_final_response"].bool_param = True
     return request
 
 
@@ -44,23 +42,20 @@ def _raw(array: NDArray[Any]) -> bytes:
 
 
 def tensors(response: Any, call: Call) -> Tensors:
-    """The outputs of a ModelInferResponse; one without any is the empty end of a stream."""
-    if not response.outputs:
-        return {}
+    """The outputs of a ModelInferResponse."""
     result = InferResult(response)
     return {name: result.as_numpy(name) for name in call.outputs}
 
 
-def stream_response(message: Any, call: Call) -> StreamResponse:
-    """One ModelStreamInferResponse.
+def stream_tensors(message: Any, call: Call) -> Tensors:
+    """The outputs of one ModelStreamInferResponse.
 
     Raises:
         ServerError: the message carries an error, which older servers send here without a status.
     """
     if message.error_message:
         raise error_from_status("UNKNOWN", message.error_message, call.request_id)
-    response = message.infer_response
-    return StreamResponse(tensors(response, call), response.parameters["triton_final_response"].bool_param)
+    return tensors(message.infer_response, call)
 
 
 def error_from_rpc(error: Any, request_id: str | None) -> QwenImageClientError:

@@ -8,9 +8,9 @@ from collections.abc import Generator
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
-from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.transport.base import Connection
 from qwen_image_client.transport.grpc_codec import (
     CHANNEL_OPTIONS,
@@ -18,7 +18,7 @@ from qwen_image_client.transport.grpc_codec import (
     error_from_rpc,
     infer_request,
     metadata,
-    stream_response,
+    stream_tensors,
     tensors,
 )
 
@@ -40,14 +40,13 @@ class GrpcTransport:
         finally:
             rpc.cancel()  # nothing where it is done; a Ctrl-C leaves it running
 
-    def stream(self, call: Call, timeout_s: float | None) -> Generator[StreamResponse, None, None]:
-        request = infer_request(call, is_stream=True)
+    def stream(self, call: Call, timeout_s: float | None) -> Generator[Tensors, None, None]:
         rpc = self._stub.ModelStreamInfer(
-            iter([request]), timeout=timeout_s, metadata=metadata(self._connection, is_stream=True)
+            iter([infer_request(call)]), timeout=timeout_s, metadata=metadata(self._connection, is_stream=True)
         )
         try:
             for message in rpc:
-                yield stream_response(message, call)
+                yield stream_tensors(message, call)
         except grpc.RpcError as error:
             raise error_from_rpc(error, call.request_id) from error
         finally:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import aiohttp
 
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.errors import ConnectionLost, ServerUnreachable, Timeout
 from qwen_image_client.transport.base import CONNECT_TIMEOUT_S, Connection
 from qwen_image_client.transport.http_codec import infer_request, no_streams, ready_path, ssl_context, tensors
@@ -25,7 +25,7 @@ class AsyncHttpTransport:
         )
         return tensors(status, headers, body, call)
 
-    async def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[StreamResponse, None]:
+    async def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[Tensors, None]:
         raise no_streams(call)
         yield  # makes this a generator, as the protocol wants
 

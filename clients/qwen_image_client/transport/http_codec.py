@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput  # type: ignore[import-untyped]
-from tritonclient.utils import np_to_triton_dtype  # type: ignore[import-untyped]
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
+from tritonclient.utils import np_to_triton_dtype
 
 from qwen_image_client.call import Call, Tensors
 from qwen_image_client.errors import InvalidRequest, QwenImageClientError, ServerError

@@ -7,7 +7,7 @@ loop and takes its timeout for all requests together.
 import http.client
 from collections.abc import Generator, Mapping
 
-from qwen_image_client.call import Call, StreamResponse, Tensors
+from qwen_image_client.call import Call, Tensors
 from qwen_image_client.deadline import Deadline
 from qwen_image_client.errors import ConnectionLost, ServerUnreachable, Timeout
 from qwen_image_client.transport.base import CONNECT_TIMEOUT_S, Connection
@@ -27,7 +27,7 @@ class HttpTransport:
         status, headers, body = exchange.run("POST", request.path, request.headers, request.body)
         return tensors(status, headers, body, call)
 
-    def stream(self, call: Call, timeout_s: float | None) -> Generator[StreamResponse, None, None]:
+    def stream(self, call: Call, timeout_s: float | None) -> Generator[Tensors, None, None]:
         raise no_streams(call)
 
     def is_ready(self, model: str, timeout_s: float | None) -> bool:
