@@ -1,15 +1,38 @@
-"""What all tests share: a tiny random checkpoint, written once."""
+"""What all tests share: a tiny random checkpoint, and one real tritonserver over it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from build.repository import render_repository
 from build.tiny_checkpoint import write_tiny_checkpoint
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.serving.tritonserver import Ports, TritonServer
 
 
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint folder in the diffusers layout; its default size is 128 x 128."""
     return write_tiny_checkpoint(tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def server(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """A real tritonserver over the tiny checkpoint; tests that need other settings start their own."""
+    folder = tmp_path_factory.mktemp("server")
+    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository")
+    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
+        running.wait_until_ready()
+        yield running
+
+
+@pytest.fixture
+def at_once() -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+    """Calls a function for every item, all at the same time; the results in order."""
+    with ThreadPoolExecutor(32) as pool:
+        yield lambda function, items: list(pool.map(function, items))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from tests.serving.raw import USED, ask, metrics, statistics
@@ -73,10 +75,11 @@ def test_rows_of_one_request_may_differ_in_everything_but_size(server):
 
 
 def test_asking_for_latents_alone_does_not_run_the_vae(server):
+    time.sleep(0.5)
     before = statistics(server, "vae_decoder").inference_count
     ask(server, "a star", outputs=("latents", "used_seed"), **SMALL)
-    assert statistics(server, "vae_decoder").inference_count == before
     ask(server, "a star", outputs=("latents", "image"), **SMALL)
+    time.sleep(0.5)  # Triton counts after it has answered
     assert statistics(server, "vae_decoder").inference_count == before + 1
 
 
