@@ -1,0 +1,183 @@
+"""The command `qwen-image` and the raw examples, run as a user runs them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from qwen_image_client import Client, load_recipe
+from tests.serving.raw import metrics, statistics
+
+EXAMPLES = Path(__file__).parents[2] / "clients" / "examples"
+COMMAND = [sys.executable, "-m", "qwen_image_client"]
+QUICK = ["--height", "64", "--width", "96", "--num-inference-steps", "3"]
+LONG = ["--height", "768", "--width", "768", "--num-inference-steps", "200"]
+LONG_STREAM = ["--height", "256", "--width", "256", "--num-inference-steps", "200"]  # every step is decoded
+
+
+def run(*arguments, cwd):
+    return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(params=["grpc", "http"])
+def url(server, request):
+    return f"{request.param}://{server.grpc_url if request.param == 'grpc' else server.http_url}"
+
+
+def test_paths_go_to_stdout_with_the_seeds_in_the_names(url, tmp_path):
+    done = run("generate", "A red circle!", *QUICK, "--seed", "42", "--num-images", "2", "--url", url, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["a-red-circle-seed42.png", "a-red-circle-seed43.png"]
+    assert [load_recipe(tmp_path / name).seed for name in done.stdout.split()] == [42, 43]
+
+
+def test_a_saved_image_runs_again_and_replaces_nothing(url, tmp_path):
+    first = run("generate", "a red circle", *QUICK, "--output", "one.png", "--url", url, cwd=tmp_path)
+    again = run("generate", "--from-image", "one.png", "--output", "one.png", "--url", url, cwd=tmp_path)
+    assert (first.stdout, again.stdout) == ("one.png\n", "one-2.png\n")
+    with Image.open(tmp_path / "one.png") as one, Image.open(tmp_path / "one-2.png") as two:
+        assert np.array_equal(np.asarray(one), np.asarray(two))
+
+
+def test_a_value_out_of_range_exits_with_2(url, tmp_path):
+    done = run("generate", "a", "--height", "17", "--url", url, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: height=17 must be a multiple of 16" in done.stderr
+
+
+def test_ready_and_cancel(url, tmp_path):
+    assert run("ready", "--url", url, "--wait", "5", cwd=tmp_path).returncode == 0
+    done = run("cancel", "nobody", "--url", url, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--no-preview"]])
+def test_a_terminal_sees_the_steps_unless_it_does_not_want_to(server, tmp_path, arguments):
+    command = [*COMMAND, "generate", "a", *QUICK, "--output", "a.png", "--url", server.grpc_url, *arguments]
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
+        shown = read_all(screen)
+        assert process.wait(60) == 0
+    assert ("3/3" in shown) is (arguments == [])
+    assert (tmp_path / "a.png").is_file()
+
+
+def read_all(screen):
+    shown = b""
+    while True:
+        try:
+            shown += os.read(screen, 4096)
+        except OSError:  # the other end is closed
+            os.close(screen)
+            return shown.decode()
+
+
+def cancelled_images(server):
+    return sum(value for name, value in metrics(server).items() if name.startswith("qwen_image_cancelled_images_total"))
+
+
+def rises_by(images, count, server, before):
+    """Whether that many more images are counted soon: an image ends at its next step."""
+    deadline = time.monotonic() + 20
+    while count(server) < before + images and time.monotonic() < deadline:
+        pass
+    return count(server) == before + images
+
+
+def started(server, command, cwd):
+    """A long `generate` whose steps are running, and its request id."""
+    steps = statistics(server, "dit").execution_count
+    process = subprocess.Popen(command, cwd=cwd, stderr=subprocess.PIPE, text=True)
+    request_id = re.fullmatch(r"request (\w+)\n", process.stderr.readline())[1]
+    while statistics(server, "dit").execution_count < steps + 3:
+        time.sleep(0.02)
+    return process, request_id
+
+
+def test_ctrl_c_ends_the_work_and_exits_with_130(server, url, tmp_path):
+    before = cancelled_images(server)
+    process, _ = started(server, [*COMMAND, "generate", "a", *LONG, "--num-images", "2", "--url", url], tmp_path)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted; ended on the server: 2 images" in said
+    assert rises_by(2, cancelled_images, server, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_a_stream_on_a_terminal(server, tmp_path):
+    before = cancelled_images(server)
+    screen, terminal = pty.openpty()
+    command = [*COMMAND, "generate", "a", *LONG_STREAM, "--url", server.grpc_url]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=terminal) as process:
+        os.close(terminal)
+        steps = statistics(server, "dit").execution_count
+        while statistics(server, "dit").execution_count < steps + 5:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        shown = read_all(screen)
+        assert process.wait(30) == 130
+    assert "ended on the server: 1 image" in shown
+    assert rises_by(1, cancelled_images, server, before)
+
+
+def test_cancel_from_another_terminal_ends_generate_with_1(server, url, tmp_path):
+    process, request_id = started(server, [*COMMAND, "generate", "a", *LONG, "--url", url], tmp_path)
+    assert run("cancel", request_id, "--url", url, cwd=tmp_path).stdout == "1\n"
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "was cancelled" in said
+
+
+def test_a_timeout_exits_with_1_after_ending_the_work(server, url, tmp_path):
+    before = cancelled_images(server)
+    done = run("generate", "a", *LONG, "--timeout", "1", "--url", url, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "ended on the server: 1 image" in done.stderr
+    assert rises_by(1, cancelled_images, server, before)
+
+
+@pytest.mark.parametrize(
+    ("command", "protocol"),
+    [
+        (["sh", str(EXAMPLES / "curl.sh")], "http"),
+        ([sys.executable, str(EXAMPLES / "tritonclient_http.py")], "http"),
+        ([sys.executable, str(EXAMPLES / "tritonclient_grpc.py")], "grpc"),
+        ([sys.executable, str(EXAMPLES / "stream.py")], "grpc"),
+    ],
+)
+def test_the_raw_examples_make_the_image_that_the_client_makes(server, tmp_path, command, protocol):
+    url = server.grpc_url if protocol == "grpc" else server.http_url
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*command, url, "circle.png"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seed = int(re.search(r"seed (-?\d+)", done.stdout)[1]) if "seed" in done.stdout else 42
+    with Client(server.grpc_url) as client:
+        (same,) = client.generate(
+            "a red circle on a white wall", height=128, width=128, num_inference_steps=4, seed=seed
+        )
+    with Image.open(tmp_path / "circle.png") as image:
+        assert np.abs(np.asarray(image, int) - np.asarray(same.image, int)).max() <= 1
