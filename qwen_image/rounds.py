@@ -85,6 +85,7 @@ class Rounds(Generic[StepT, ResultT]):
     async def _pack(self, pack: list[_Waiting[StepT, ResultT]]) -> None:
         try:
             results = await self.send([waiting.step for waiting in pack])
+            assert len(results) == len(pack), f"{len(results)} results for {len(pack)} steps"
         except Exception as error:
             results = [error] * len(pack)
         for waiting, result in zip(pack, results, strict=True):
