@@ -118,14 +118,20 @@ def _check_shapes(checkpoint: Checkpoint) -> None:
     latent_channels = vae.get("z_dim")
     patch_values = checkpoint.family.patch_size**2
     _check_equal(
-        "text_encoder hidden_size", hidden_size, "transformer joint_attention_dim", transformer["joint_attention_dim"]
+        "text_encoder hidden_size",
+        hidden_size,
+        "transformer joint_attention_dim",
+        transformer.get("joint_attention_dim"),
     )
     _check_equal(
-        "transformer in_channels", transformer["in_channels"], "4 x vae z_dim", patch_values * (latent_channels or 0)
+        "transformer in_channels",
+        transformer.get("in_channels"),
+        "4 x vae z_dim",
+        patch_values * (latent_channels or 0),
     )
-    _check_equal("transformer out_channels", transformer["out_channels"], "vae z_dim", latent_channels)
+    _check_equal("transformer out_channels", transformer.get("out_channels"), "vae z_dim", latent_channels)
     for name in ("latents_mean", "latents_std"):
-        _check_equal(f"length of vae {name}", len(vae.get(name, ())), "vae z_dim", latent_channels)
+        _check_equal(f"length of vae {name}", len(vae.get(name) or ()), "vae z_dim", latent_channels)
 
 
 def _check_equal(left_name: str, left: object, right_name: str, right: object) -> None:
