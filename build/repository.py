@@ -68,10 +68,19 @@ def render_repository(
     """
     values = template_values(checkpoint, profile or CpuProfile(), limits or Limits())
     staging = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    shutil.rmtree(staging, ignore_errors=True)
+    try:
+        write_templates(staging, values)
+        replace_folder(staging, output)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return output
+
+
+def write_templates(folder: Path, values: Mapping[str, str]) -> None:
+    """Every template with its placeholders filled, each configuration checked."""
     used: set[str] = set()
     for template in sorted(path for path in TEMPLATES.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
-        target = staging / template.relative_to(TEMPLATES)
+        target = folder / template.relative_to(TEMPLATES)
         target.parent.mkdir(parents=True, exist_ok=True)
         text = template.read_text(encoding="utf-8")
         if template.suffix in RENDERED:
@@ -83,8 +92,6 @@ def render_repository(
     unused = sorted(values.keys() - used)
     if unused:
         raise RenderError(f"no template uses the value{'s' if len(unused) > 1 else ''} {', '.join(unused)}")
-    replace_folder(staging, output)
-    return output
 
 
 def template_values(checkpoint: Checkpoint, profile: CpuProfile, limits: Limits) -> dict[str, str]:
@@ -125,8 +132,11 @@ def parse_config(template: Path, text: str) -> Any:
 
 def replace_folder(staging: Path, output: Path) -> None:
     """Put the finished folder in place; an earlier rendering goes, anything else is in the way."""
+    if output.resolve().is_relative_to(TEMPLATES):
+        raise RenderError(f"{output} is where the templates are; name another folder")
     if output.exists():
-        if any(output.iterdir()) and not (output / "qwen_image" / "config.pbtxt").is_file():
+        is_ours = output.is_dir() and (not any(output.iterdir()) or (output / "qwen_image" / "config.pbtxt").is_file())
+        if not is_ours:
             raise RenderError(f"{output} exists and is no rendered repository; name another folder or remove it")
         shutil.rmtree(output)
     staging.rename(output)
