@@ -1,0 +1,36 @@
+"""What unit tests share: the tiny checkpoint opened, diffusers' pipeline over it, and a rendered repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from diffusers import QwenImagePipeline
+
+from build.repository import render_repository
+from qwen_image.checkpoint import Checkpoint, open_checkpoint
+from qwen_image.dit.torch_engine import TorchEngine
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tiny_checkpoint: Path) -> Checkpoint:
+    return open_checkpoint(tiny_checkpoint)
+
+
+@pytest.fixture(scope="session")
+def pipeline(tiny_checkpoint: Path) -> QwenImagePipeline:
+    """diffusers' own, the reference for numbers."""
+    pipeline = QwenImagePipeline.from_pretrained(tiny_checkpoint)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+@pytest.fixture(scope="session")
+def engine(checkpoint: Checkpoint) -> TorchEngine:
+    return TorchEngine(checkpoint)
+
+
+@pytest.fixture(scope="session")
+def repository(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rendered from the tracked templates."""
+    return render_repository(checkpoint, tmp_path_factory.mktemp("rendered") / "repository")

@@ -1,0 +1,207 @@
+"""A checkpoint is checked before anything heavy is loaded, and what is wrong is said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from qwen_image.checkpoint import COMPONENTS, open_checkpoint, read_json, resolve_checkpoint
+from qwen_image.errors import CheckpointError
+from qwen_image.families import QWEN_IMAGE
+
+
+@pytest.fixture
+def copy(tiny_checkpoint: Path, tmp_path: Path) -> Path:
+    """The tiny checkpoint, free to be broken: its weights are links, all else is copied."""
+
+    def link_weights(source: str, target: str) -> None:
+        if source.endswith(".safetensors"):
+            Path(target).symlink_to(source)
+        else:
+            shutil.copy(source, target)
+
+    return Path(shutil.copytree(tiny_checkpoint, tmp_path / "copy", copy_function=link_weights))
+
+
+def change(path: Path, **values) -> None:
+    """Set keys of a JSON file; None takes a key out."""
+    contents = json.loads(path.read_text()) | values
+    path.write_text(json.dumps({name: value for name, value in contents.items() if value is not None}))
+
+
+def test_a_good_checkpoint_opens(copy):
+    checkpoint = open_checkpoint(str(copy))
+    assert checkpoint.folder == copy
+    assert checkpoint.family is QWEN_IMAGE
+    assert (checkpoint.prompt_embeds_dim, checkpoint.token_channels) == (64, 64)
+    assert checkpoint.config("vae")["z_dim"] == 16
+    assert checkpoint.config("scheduler")["shift_terminal"] == 0.02
+
+
+def test_the_default_size_is_the_checkpoints_own_if_it_names_one(copy):
+    change(copy / "model_index.json", _default_size=[320, 512])
+    assert open_checkpoint(copy).default_size == (320, 512)
+
+
+def test_the_default_size_is_the_familys_if_the_checkpoint_names_none(copy):
+    change(copy / "model_index.json", _default_size=None)
+    assert open_checkpoint(copy).default_size == (1328, 1328)
+
+
+def test_a_folder_without_an_index_is_no_checkpoint(copy):
+    (copy / "model_index.json").unlink()
+    with pytest.raises(CheckpointError, match=r"copy is no diffusers checkpoint: it has no model_index.json"):
+        open_checkpoint(copy)
+
+
+def test_a_folder_that_does_not_exist_is_no_checkpoint(tmp_path):
+    with pytest.raises(CheckpointError, match=r"nowhere is no diffusers checkpoint"):
+        open_checkpoint(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", r"model_index.json can't be read as JSON: Expecting"),
+        ("", r"model_index.json can't be read as JSON"),
+        ("[]", r"model_index.json must hold a JSON object, not list"),
+        ("null", r"model_index.json must hold a JSON object, not NoneType"),
+        ("{}", r"_class_name=None is not served; served are QwenImagePipeline"),
+    ],
+)
+def test_an_index_that_is_no_json_object_is_refused(copy, text, message):
+    (copy / "model_index.json").write_text(text)
+    with pytest.raises(CheckpointError, match=message):
+        open_checkpoint(copy)
+
+
+def test_an_index_that_is_not_utf8_is_refused(copy):
+    (copy / "model_index.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(CheckpointError, match=r"model_index.json can't be read as JSON: 'utf-8'"):
+        open_checkpoint(copy)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"nothing.json is missing"):
+        read_json(tmp_path / "nothing.json")
+
+
+def test_another_pipeline_class_is_refused_with_what_is_served(copy):
+    change(copy / "model_index.json", _class_name="FluxPipeline")
+    with pytest.raises(CheckpointError, match=r"_class_name='FluxPipeline' is not served; served are QwenImage"):
+        open_checkpoint(copy)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_whose_folder_is_missing_is_named(copy, component):
+    shutil.rmtree(copy / component)
+    with pytest.raises(CheckpointError, match=rf"has no {component}: the folder and its line in model_index.json"):
+        open_checkpoint(copy)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_that_the_index_does_not_name_is_named(copy, component):
+    change(copy / "model_index.json", **{component: None})
+    with pytest.raises(CheckpointError, match=rf"has no {component}: "):
+        open_checkpoint(copy)
+
+
+@pytest.mark.parametrize("component", ["transformer", "vae", "text_encoder"])
+def test_a_component_without_weights_is_named(copy, component):
+    for weights in (copy / component).glob("*.safetensors"):
+        weights.unlink()
+    (copy / component / "diffusion_pytorch_model.bin").touch()
+    with pytest.raises(CheckpointError, match=rf"{component} has no weights \(\*.safetensors\); other formats"):
+        open_checkpoint(copy)
+
+
+@pytest.mark.parametrize("component", ["transformer", "vae", "text_encoder", "scheduler"])
+def test_a_component_without_its_configuration_is_named(copy, component):
+    for config in (copy / component).glob("*config.json"):
+        config.unlink()
+    with pytest.raises(CheckpointError, match=rf"{component}/\w*config.json is missing"):
+        open_checkpoint(copy)
+
+
+def test_a_tokenizer_without_its_vocabulary_is_refused(copy):
+    (copy / "tokenizer" / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match=r"tokenizer has neither tokenizer.json nor vocab.json"):
+        open_checkpoint(copy)
+    (copy / "tokenizer" / "vocab.json").write_text("{}")
+    open_checkpoint(copy)
+
+
+@pytest.mark.parametrize(
+    ("component", "expected"),
+    [
+        ("transformer", "QwenImageTransformer2DModel"),
+        ("vae", "AutoencoderKLQwenImage"),
+        ("text_encoder", "Qwen2_5_VLForConditionalGeneration"),
+        ("scheduler", "FlowMatchEulerDiscreteScheduler"),
+    ],
+)
+def test_a_component_of_another_class_is_refused_with_what_is_needed(copy, component, expected):
+    change(copy / "model_index.json", **{component: ["diffusers", "SomethingElse"]})
+    message = rf"{component} is a SomethingElse; a QwenImagePipeline needs a {expected}"
+    with pytest.raises(CheckpointError, match=message):
+        open_checkpoint(copy)
+
+
+@pytest.mark.parametrize(
+    ("file", "values", "message"),
+    [
+        (
+            "text_encoder/config.json",
+            {"text_config": {"hidden_size": 128}},
+            "text_encoder hidden_size is 128, transformer joint_attention_dim is 64",
+        ),
+        (
+            "text_encoder/config.json",
+            {"text_config": None, "hidden_size": 32},
+            "text_encoder hidden_size is 32, transformer joint_attention_dim is 64",
+        ),
+        (
+            "transformer/config.json",
+            {"joint_attention_dim": 3584},
+            "text_encoder hidden_size is 64, transformer joint_attention_dim is 3584",
+        ),
+        (
+            "transformer/config.json",
+            {"joint_attention_dim": None},
+            "text_encoder hidden_size is 64, transformer joint_attention_dim is None",
+        ),
+        ("transformer/config.json", {"in_channels": 16}, "transformer in_channels is 16, 4 x vae z_dim is 64"),
+        ("transformer/config.json", {"out_channels": 64}, "transformer out_channels is 64, vae z_dim is 16"),
+        ("vae/config.json", {"z_dim": 4}, "transformer in_channels is 64, 4 x vae z_dim is 16"),
+        ("vae/config.json", {"z_dim": None}, "transformer in_channels is 64, 4 x vae z_dim is 0"),
+        ("vae/config.json", {"latents_mean": [0.0] * 15}, "length of vae latents_mean is 15, vae z_dim is 16"),
+        ("vae/config.json", {"latents_std": None}, "length of vae latents_std is 0, vae z_dim is 16"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else None,
+)
+def test_components_that_do_not_fit_together_are_refused_with_both_numbers(copy, file, values, message):
+    change(copy / file, **values)
+    with pytest.raises(CheckpointError, match=f"the components don't fit together: {message}$"):
+        open_checkpoint(copy)
+
+
+def test_a_local_folder_resolves_to_itself(tmp_path, monkeypatch):
+    (tmp_path / "owner" / "name").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert resolve_checkpoint("owner/name") == tmp_path / "owner" / "name"
+    assert resolve_checkpoint(str(tmp_path)) == tmp_path
+
+
+def test_a_hugging_face_id_needs_a_pinned_revision():
+    with pytest.raises(CheckpointError, match=r"Qwen/Qwen-Image needs a pinned revision: give the commit hash or tag"):
+        resolve_checkpoint("Qwen/Qwen-Image")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "/no/where", "./no", "../no", "~/no", "a/b/c", "/nowhere"])
+def test_what_is_neither_a_folder_nor_an_id_is_refused(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match=r"is neither a folder nor a Hugging Face id \(owner/name\)"):
+        resolve_checkpoint(name)
