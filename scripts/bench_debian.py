@@ -56,7 +56,7 @@ def newer_libraries(folder: Path) -> Path:
 def mirror() -> str:
     """The address of the Debian archive that this machine's apt is set to use. ToolUnavailable if there is none."""
     listed = checked(["apt-get", "--print-uris", "update"])
-    archives = re.findall(r"'(\S+?)/dists/[a-z]+/InRelease'", listed)
+    archives: list[str] = re.findall(r"'(\S+?)/dists/[a-z]+/InRelease'", listed)
     debian = [address for address in archives if address.rstrip("/").endswith("debian")]
     if not debian:
         raise ToolUnavailable("this machine's apt has no Debian mirror among its sources to take them from")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -25,18 +23,17 @@ perf_analyzer can't run on this machine: {reason}.
 Its wheel ({wheel}, from PyPI) wants glibc 2.38 and libstdc++ of GCC 13 or newer: use Ubuntu 24.04 or Debian 13; or
 Debian 12 with apt-get, dpkg-deb and a Debian mirror among its sources, from which newer libraries are unpacked into
 .cache (apt-get install apt dpkg debian-archive-keyring)."""
-Protocol = Literal["http", "grpc"]
+Protocol = Literal["HTTP", "gRPC"]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one run of perf_analyzer found."""
+    """What one run of perf_analyzer found. Every request of it was served: the tool ends at the first that fails."""
 
     requests: int
-    failed: int
     images_per_second: float
-    mean_latency_ms: float
-    p95_latency_ms: float
+    p50_ms: float
+    p95_ms: float
     report: str
 
     @classmethod
@@ -51,10 +48,9 @@ class Load:
 
         return cls(
             requests=int(number(r"Request count: (\d+)")),
-            failed=int(number(r"Failed Request Count: (\d+)")) if "Failed Request Count" in report else 0,
             images_per_second=number(r"Throughput: ([\d.]+) infer/sec"),
-            mean_latency_ms=number(r"Avg latency: (\d+) usec") / 1000,
-            p95_latency_ms=number(r"p95 latency: (\d+) usec") / 1000,
+            p50_ms=number(r"p50 latency: (\d+) usec") / 1000,
+            p95_ms=number(r"p95 latency: (\d+) usec") / 1000,
             report=report,
         )
 
@@ -88,17 +84,15 @@ def unpacked_wheel() -> Path:
     return binary
 
 
-def measure(url: str, protocol: Protocol, *, concurrency: int, requests: int, options: Sequence[str] = ()) -> Load:
-    """Drive the ensemble with the shipped prompts, `concurrency` requests in flight, `requests` a window."""
+def measure(url: str, protocol: Protocol, *, concurrency: int, requests: int, warm_up: int = 0) -> Load:
+    """Drive the ensemble with the shipped prompts, `concurrency` requests in flight, as many requests as told."""
     command = [
         *perf_analyzer(),
-        *("-m", "qwen_image", "-u", url, "-i", protocol),
+        *("-m", "qwen_image", "-u", url, "-i", protocol.lower()),
         f"--input-data={PROMPTS}",
         f"--concurrency-range={concurrency}",
-        "--measurement-mode=count_windows",
-        f"--measurement-request-count={requests}",
-        "--percentile=95",
-        *options,
+        f"--request-count={requests}",
+        f"--warmup-request-count={warm_up}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
