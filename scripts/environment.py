@@ -42,8 +42,9 @@ def problems() -> Iterator[str]:
         libpython_folder()
     except ServerFailed as error:
         yield str(error)
-    if shutil.which("lscpu") is None:
-        yield "lscpu, by which vLLM learns of the processors: apt-get install util-linux"
+    for name, purpose in (("lscpu", "by which vLLM learns of the processors"), ("setpriv", "which starts the server")):
+        if shutil.which(name) is None:
+            yield f"{name}, {purpose}: apt-get install util-linux"
     if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
         yield "a C compiler: apt-get install build-essential"
     if sys.version_info >= (3, 13) and not (Path(sysconfig.get_path("include")) / "Python.h").is_file():

@@ -29,6 +29,11 @@ def error_response(error: BaseException, request_id: str) -> Any:
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, getattr(pb_utils.TritonError, status)))
 
 
+def log_warm(model: str, seconds: float) -> None:
+    """The model has computed once: Triton calls it ready after this line."""
+    pb_utils.Logger.log_info(f"[{model}] warm after {seconds:.1f} s")
+
+
 def log_info(request_id: str, message: str) -> None:
     pb_utils.Logger.log_info(f"[request {request_id or '-'}] {message}")
 

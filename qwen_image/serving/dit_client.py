@@ -21,6 +21,7 @@ from qwen_image.serving.metrics import Metrics
 
 TRIES = 4  # a call is made again when a dit instance died: the state is here, not there
 PAUSE_S = 0.5
+SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
 KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND": NotHeld}
 
 
@@ -92,8 +93,8 @@ class DitClient:
                 return (await self._call([step]))[0]
             except NotHeld as miss:
                 error, step.held.has_sent_states = miss, False
-            except InvalidRequest as invalid:
-                return invalid
+            except (InvalidRequest, Unavailable) as final:
+                return final
             except QwenImageError as failed:
                 error, step.held.has_sent_states = failed, False  # whoever takes over starts without them
                 await asyncio.sleep(PAUSE_S)
@@ -110,6 +111,8 @@ class DitClient:
         if response.has_error():
             error = response.error()
             kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
+            if SHUTTING_DOWN in error.message():
+                raise Unavailable("the server is shutting down; send the request again elsewhere")
             raise kinds.get(error.code(), QwenImageError)(error.message())
         for step in steps:
             step.held.has_sent_states = True

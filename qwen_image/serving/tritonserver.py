@@ -86,6 +86,7 @@ class TritonServer:
 
     def command(self) -> list[str]:
         return [
+            *("setpriv", "--pdeathsig", "TERM"),  # whoever started the server and is killed does not leave it behind
             str(wheel_folder() / "bin" / "tritonserver"),
             f"--model-repository={self.repository}",
             f"--backend-directory={backend_folder()}",
@@ -130,10 +131,14 @@ class TritonServer:
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
 
     def stop(self) -> int | None:
-        """Ask it to end (it finishes what is in flight, for `exit_timeout_s` at most), then make it; its exit code."""
+        """Finish what is in flight, for `exit_timeout_s` at most, then end the process; its exit code.
+
+        The waiting is done here: once tritonserver itself is told to end, it refuses the sampler's calls of `dit`.
+        """
         if self.process is None:
             return None
         if self.process.poll() is None:
+            self._wait_for_images_in_flight()
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(self.exit_timeout_s + 15)
@@ -145,6 +150,20 @@ class TritonServer:
         for left_over in self.shared_memory_files():
             left_over.unlink(missing_ok=True)
         return self.process.returncode
+
+    def _wait_for_images_in_flight(self) -> None:
+        deadline = time.monotonic() + self.exit_timeout_s
+        while self.images_in_flight() > 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def images_in_flight(self) -> int:
+        """Images that the samplers hold now, by the server's own metrics; 0 if it does not answer."""
+        try:
+            with urllib.request.urlopen(self.metrics_url, timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+        except (urllib.error.URLError, OSError):
+            return 0
+        return sum(int(float(line.split()[-1])) for line in lines if line.startswith("qwen_image_images_in_flight{"))
 
     def shared_memory_files(self) -> Iterator[Path]:
         """What the Python backend holds under /dev/shm; after a killed server these files stay behind."""

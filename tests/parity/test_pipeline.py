@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers import QwenImagePipeline
+
 from tests.serving.raw import ask
 
 TOLERANCE = 1e-4  # on [0, 1]

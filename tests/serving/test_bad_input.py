@@ -9,8 +9,9 @@ import urllib.request
 import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
-from tests.serving.raw import ask, columns, inputs_for, statistics
 from tritonclient.utils import InferenceServerException
+
+from tests.serving.raw import ask, columns, inputs_for, statistics
 
 NAN, INFINITY = float("nan"), float("inf")
 OUT_OF_RANGE = [

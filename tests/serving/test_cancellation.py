@@ -8,8 +8,9 @@ import uuid
 
 import numpy as np
 import pytest
-from tests.serving.raw import ask, cancel, statistics, stream
 from tritonclient.utils import InferenceServerException
+
+from tests.serving.raw import ask, cancel, statistics, stream
 
 LONG = {"height": 512, "width": 512, "num_inference_steps": 150}
 

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+
 from tests.serving.raw import USED, ask, metrics, statistics
 
 SMALL = {"height": 64, "width": 96, "num_inference_steps": 3}

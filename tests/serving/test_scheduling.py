@@ -6,6 +6,7 @@ import threading
 import time
 
 import numpy as np
+
 from tests.serving.raw import ask, statistics
 
 # Prompts of several lengths, step counts and guidance: what a busy server holds at one time.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.serving.raw import USED, ask, stream
 from tritonclient.utils import InferenceServerException
+
+from tests.serving.raw import USED, ask, stream
 
 RECIPE = {"height": 64, "width": 96, "seed": 3, "negative_prompt": ""}
 

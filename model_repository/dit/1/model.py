@@ -10,7 +10,7 @@ from qwen_image.dit.prompts import Prompt, PromptStore
 from qwen_image.dit.step import StepRow, advance
 from qwen_image.dit.torch_engine import TorchEngine
 from qwen_image.errors import InvalidRequest
-from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import array, optional_array, response, text_column
 
@@ -19,6 +19,7 @@ class TritonPythonModel:
     """Triton's dynamic batcher gathers single steps of many images into one `execute`."""
 
     def initialize(self, args):
+        start = time.perf_counter()
         settings = ModelSettings.from_args(args)
         torch.set_num_threads(settings.integer("threads"))
         checkpoint = open_checkpoint(settings["checkpoint"])
@@ -34,6 +35,7 @@ class TritonPythonModel:
             "qwen_image_dit_compute_seconds_total",
         )
         self._warm_up(checkpoint)
+        log_warm(settings.name, time.perf_counter() - start)
 
     def finalize(self):
         self._metrics.close()

@@ -1,11 +1,12 @@
 """Prompts to prompt_embeds: Qwen2.5-VL on vLLM. The engine's arguments are in model.json beside this file."""
 
 import json
+import time
 
 import numpy as np
 
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import response, text_column
 from qwen_image.text_encoder import TextEncoder
@@ -17,6 +18,7 @@ class TritonPythonModel:
     """All prompts of one `execute` go through the engine together."""
 
     def initialize(self, args):
+        start = time.perf_counter()
         settings = ModelSettings.from_args(args)
         self._checkpoint = open_checkpoint(settings["checkpoint"])
         engine_arguments = json.loads((settings.folder / "model.json").read_text())
@@ -27,6 +29,7 @@ class TritonPythonModel:
             "qwen_image_text_cache_hits_total",
             "qwen_image_text_cache_misses_total",
         )
+        log_warm(settings.name, time.perf_counter() - start)
 
     def finalize(self):
         self._metrics.close()

@@ -1,10 +1,12 @@
 """Latents to pixels, in PyTorch. The GPU repository has a TensorRT plan of the same tensors in this place."""
 
+import time
+
 import numpy as np
 import torch
 
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.tensors import array, response
 from qwen_image.vae import VaeDecoder
 
@@ -13,11 +15,13 @@ class TritonPythonModel:
     """The dynamic batcher hands over latents of one size."""
 
     def initialize(self, args):
+        start = time.perf_counter()
         settings = ModelSettings.from_args(args)
         torch.set_num_threads(settings.integer("threads"))
         checkpoint = open_checkpoint(settings["checkpoint"])
         self._decoder = VaeDecoder(checkpoint, device=settings["device"], dtype=getattr(torch, settings["dtype"]))
         self._decoder.decode(np.zeros((1, checkpoint.family.latent_channels, 1, 8, 8), np.float32))
+        log_warm(settings.name, time.perf_counter() - start)
 
     def execute(self, requests):
         latents = [array(request, "latents") for request in requests]
