@@ -56,7 +56,7 @@ class Report:
             "word": [v.word for _, v in pairs if v.word is not None],
             "everything": [v.is_right for _, v in pairs],
         }
-        answers |= {kind: [v.is_right for q, v in pairs if q.scene.kind == kind] for kind in EXAM}
+        answers |= {f"all of {kind}": [v.is_right for q, v in pairs if q.scene.kind == kind] for kind in EXAM}
         return {name: sum(map(bool, values)) / len(values) for name, values in answers.items()}
 
     def failures(self) -> list[int]:

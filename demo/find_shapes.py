@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from demo.colours import nearest_colour
-from demo.segment import Mask, Pixels, bounds, components, eroded, foreground_of
+from demo.segment import Mask, Pixels, background_of, bounds, components, eroded, foreground_of
 from demo.shapes import SHAPES, shape_mask
 
 _SMALLEST = 0.003  # of the picture
 _SIDE = 32
-_LIKENESS = 0.7  # the least overlap with a shape's true outline
+_LIKENESS = 0.65  # the least overlap with a shape's true outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,25 @@ class Found:
 
 def find_shapes(image: Image.Image) -> list[Found]:
     pixels = np.asarray(image.convert("RGB"), np.float64)
-    return [_describe(pixels, part) for part in components(foreground_of(pixels), _SMALLEST)]
+    ground = background_of(pixels)
+    return [_describe(pixels, ground, part) for part in components(foreground_of(pixels), _SMALLEST)]
 
 
-def _describe(pixels: Pixels, part: Mask) -> Found:
-    red, green, blue = np.median(pixels[eroded(part, 2)], axis=0).round().astype(int).tolist()
+def _describe(pixels: Pixels, ground: Pixels, part: Mask) -> Found:
+    colour = np.median(pixels[eroded(part, 2)], axis=0)
+    part = _trimmed(pixels, ground, part, colour)
+    red, green, blue = colour.round().astype(int).tolist()
     top, left, bottom, right = bounds(part)
     shape = _nearest_shape(part[top:bottom, left:right])
     return Found(nearest_colour((red, green, blue)), shape, (left + right) / 2, (top + bottom) / 2)
+
+
+def _trimmed(pixels: Pixels, ground: Pixels, part: Mask, colour: NDArray[np.float64]) -> Mask:
+    """The part up to where its colour is half way to the background's: a soft edge makes it no larger."""
+    ink = colour - ground
+    reach = ((pixels - ground) * ink).sum(axis=2) > 0.5 * (ink * ink).sum(axis=2)
+    kept = components(part & reach, 0)
+    return kept[0] if kept else part
 
 
 def _nearest_shape(part: Mask) -> str:
