@@ -16,7 +16,7 @@ from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import resolve_checkpoint
 from qwen_image.errors import QwenImageError
 from qwen_image.serving.tritonserver import TritonServer
-from scripts.bench_figures import mean_batches, step_overhead_ms
+from scripts.bench_figures import STEPS, mean_batches, overhead
 from scripts.bench_perf_analyzer import PROMPTS, WHEEL, Protocol, measure
 from scripts.bench_report import ROOT, Figure, as_json, surroundings, table
 from scripts.bench_requests import prompt_of
@@ -35,7 +35,10 @@ def main() -> int:
     try:
         tiny = checkpoint(options.checkpoint, TINY_CHECKPOINT, joint_attention_dim=64)
         wide = checkpoint(options.checkpoint, WIDE_CHECKPOINT, joint_attention_dim=QWEN_IMAGE_STATES)
-        figures = [*starting(tiny, options.repetitions), *serving(wide, options.repetitions, options.requests)]
+        figures = list(starting(tiny, options.repetitions))
+        with started(wide) as (server, _):
+            found["server"] = f"Triton {triton_version(server)}"
+            figures += serving(server, prompt_of(PROMPT_TOKENS, wide), options.repetitions, options.requests)
     except QwenImageError as error:
         show(f"error: {error}\n")
         return 1
@@ -81,24 +84,27 @@ def starting(checkpoint: Path, repetitions: int) -> Iterator[Figure]:
     yield Figure("memory after 8 concurrent images (PSS of all processes)", "GiB", tuple(memory), target=4)
 
 
-def serving(checkpoint: Path, repetitions: int, requests: int) -> Iterator[Figure]:
+def serving(server: TritonServer, prompt: str, repetitions: int, requests: int) -> Iterator[Figure]:
     """Steps, batches and whole requests, from one server."""
-    with started(checkpoint) as (server, _):
-        show(f"Triton {triton_version(server)} over {checkpoint}\n")
-        yield from overheads(server, prompt_of(PROMPT_TOKENS, checkpoint), repetitions)
-        yield from batches(server, repetitions)
-        yield from loads(server, repetitions, requests)
+    yield from overheads(server, prompt, repetitions)
+    yield from batches(server, repetitions)
+    yield from loads(server, repetitions, requests)
 
 
 def overheads(server: TritonServer, prompt: str, repetitions: int) -> Iterator[Figure]:
     for is_guided, words in ((False, ""), (True, ", negative prompt as long")):
         name = f"overhead of a step, 1024 x 1024, {PROMPT_TOKENS} tokens{words}"
         show(f"{name}\n")
-        step_overhead_ms(server, prompt, is_guided=is_guided)  # this size's first picture is not representative
-        runs = [step_overhead_ms(server, prompt, is_guided=is_guided) for _ in range(repetitions)]
-        yield Figure(name, "ms", tuple(runs), target=4)
-        runs = [step_overhead_ms(server, prompt, is_guided=is_guided, num_steps=1) for _ in range(repetitions)]
-        yield Figure("- of the first step alone, which carries the text states", "ms", tuple(runs))
+        overhead(server, prompt, is_guided=is_guided)  # this size's first picture is not representative
+        long = [overhead(server, prompt, is_guided=is_guided) for _ in range(repetitions)]
+        short = [overhead(server, prompt, is_guided=is_guided, num_steps=1) for _ in range(repetitions)]
+        yield Figure(name, "ms", tuple(run.of_steps_ms for run in long), target=4)
+        yield Figure(
+            "- of the first step, which carries the text states", "ms", tuple(run.of_steps_ms for run in short)
+        )
+        yield Figure(
+            f"- of the whole request, spread over its {STEPS} steps", "ms", tuple(run.of_request_ms for run in long)
+        )
 
 
 def batches(server: TritonServer, repetitions: int) -> Iterator[Figure]:

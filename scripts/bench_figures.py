@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from qwen_image.serving.tritonserver import TritonServer
 from scripts.bench_requests import Picture, paint
@@ -16,11 +16,24 @@ COMPUTED = "qwen_image_dit_compute_seconds_total{dit}"
 ROWS, BATCHES = "qwen_image_dit_batch_rows_total{dit}", "qwen_image_dit_batches_total{dit}"
 
 
-def step_overhead_ms(server: TritonServer, prompt: str, *, is_guided: bool, num_steps: int = STEPS) -> float:
-    """What a step costs beyond the transformer: the sampler's wait minus dit's compute, one image in flight."""
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """What one image costs beyond the transformer's compute, in milliseconds a step."""
+
+    of_steps_ms: float  # while the sampler waits for its steps
+    of_request_ms: float  # from the client's call to its answer
+
+
+def overhead(server: TritonServer, prompt: str, *, is_guided: bool, num_steps: int = STEPS) -> Overhead:
+    """Of one image in flight, guided by a negative prompt as long as the prompt or not at all."""
     picture = Picture(prompt, SIDE, num_steps, negative_prompt=prompt if is_guided else None)
-    grown = growth(server, lambda: paint(server, picture))
-    return 1000 * (grown(WAITED) - grown(COMPUTED)) / grown(CALLS)
+    seconds: list[float] = []
+    grown = growth(server, lambda: seconds.append(paint(server, picture)))
+    calls = grown(CALLS)
+    return Overhead(
+        of_steps_ms=1000 * (grown(WAITED) - grown(COMPUTED)) / calls,
+        of_request_ms=1000 * (seconds[0] - grown(COMPUTED)) / calls,
+    )
 
 
 def mean_batches(server: TritonServer, prompt: str) -> tuple[float, float]:
@@ -30,7 +43,7 @@ def mean_batches(server: TritonServer, prompt: str) -> tuple[float, float]:
     return grown("inference_count") / grown("execution_count"), grown(ROWS) / grown(BATCHES)
 
 
-def growth(server: TritonServer, load: Callable[[], None]) -> Callable[[str], float]:
+def growth(server: TritonServer, load: Callable[[], object]) -> Callable[[str], float]:
     """By how much each counter grew under the load."""
     before = counters(server)
     load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -49,11 +50,13 @@ def text(value: str) -> NDArray[np.object_]:
     return np.array([[value.encode()]], np.object_)
 
 
-def paint(server: TritonServer, *pictures: Picture) -> None:
-    """All of them at once, each in a request of its own; returns when the last is done."""
+def paint(server: TritonServer, *pictures: Picture) -> float:
+    """All of them at once, each in a request of its own; the seconds until the last was done."""
     outputs = [grpcclient.InferRequestedOutput("latents")]
     with grpcclient.InferenceServerClient(server.grpc_url) as client, ThreadPoolExecutor(len(pictures)) as pool:
+        start = time.perf_counter()
         list(pool.map(lambda picture: client.infer("qwen_image", picture.inputs(), outputs=outputs), pictures))
+        return time.perf_counter() - start
 
 
 def prompt_of(num_tokens: int, checkpoint: Path) -> str:
