@@ -84,7 +84,7 @@ def test_an_ended_id_is_forgotten_after_a_while(monkeypatch):
 def test_of_many_ended_ids_the_oldest_are_forgotten(monkeypatch):
     monkeypatch.setattr(cancellation, "REMEMBER_MOST", 2)
     registry = Registry()
-    for request_id in "abca":  # ended again, `a` is the newest
+    for request_id in "abac":  # ended again, `a` is newer than `b`
         registry.cancel(request_id)
     assert [registry.enter(request_id, 1).is_cancelled for request_id in "abc"] == [True, False, True]
 
