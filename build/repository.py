@@ -41,14 +41,13 @@ class CpuProfile:
     vae_max_batch_size: int = 8
     vae_threads: int = os.cpu_count() or 1
     text_encoder_max_batch_size: int = 16
-    text_encoder_max_queue_size: int = 256
     text_encoder_cache_bytes: int = 64 * 1024 * 1024
     text_encoder_dtype: str = "float32"
     text_encoder_max_num_seqs: int = 32
     text_encoder_kv_cache_bytes: int = 256 * 1024 * 1024
     text_encoder_enforce_eager: str = "true"
     max_images_in_flight: int = 16
-    sampler_max_queue_size: int = 64
+    max_images_waiting: int = 64
     steps_per_call: int = 1
 
 

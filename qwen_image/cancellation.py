@@ -88,7 +88,7 @@ async def listen(registry: Registry, path: Path) -> asyncio.Server:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             line = await reader.readline()
-            writer.write(b"%d\n" % registry.cancel(line.decode().rstrip("\n")))
+            writer.write(b"%d\n" % registry.cancel(line.decode(errors="replace").rstrip("\n")))
             await writer.drain()
         finally:
             writer.close()

@@ -35,7 +35,7 @@ class Checkpoint:
     def default_size(self) -> tuple[int, int]:
         """(height, width) in pixels of an image whose request names none."""
         height, width = self.index.get(DEFAULT_SIZE_KEY, self.family.default_size)
-        return int(height), int(width)
+        return height, width
 
     @property
     def prompt_embeds_dim(self) -> int:
@@ -57,12 +57,13 @@ def open_checkpoint(folder: str | Path) -> Checkpoint:
     for component in COMPONENTS:
         _check_component(checkpoint, contents, component)
     _check_shapes(checkpoint)
+    _check_default_size(checkpoint)
     return checkpoint
 
 
 def resolve_checkpoint(name: str, revision: str | None = None) -> Path:
     """A local folder as it is; a Hugging Face id downloaded at a pinned revision (a commit hash or a tag)."""
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return Path(name).resolve()
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         raise CheckpointError(f"checkpoint {name!r} is neither a folder nor a Hugging Face id (owner/name)")
@@ -98,7 +99,12 @@ def _check_component(checkpoint: Checkpoint, contents: dict[str, Any], component
     if component not in contents or not folder.is_dir():
         raise CheckpointError(f"{checkpoint.folder} has no {component}: the folder and its line in model_index.json")
     expected = getattr(checkpoint.family, f"{component}_class", None)
-    found = contents[component][1]
+    entry = contents[component]
+    if not (isinstance(entry, list) and len(entry) == 2):
+        raise CheckpointError(
+            f"{checkpoint.folder}/model_index.json: {component}={entry!r} must be [library, class name]"
+        )
+    found = entry[1]
     if expected is not None and found != expected:
         raise CheckpointError(f"{component} is a {found}; a {checkpoint.family.pipeline_class} needs a {expected}")
     if component == "tokenizer":
@@ -132,6 +138,17 @@ def _check_shapes(checkpoint: Checkpoint) -> None:
     _check_equal("transformer out_channels", transformer.get("out_channels"), "vae z_dim", latent_channels)
     for name in ("latents_mean", "latents_std"):
         _check_equal(f"length of vae {name}", len(vae.get(name) or ()), "vae z_dim", latent_channels)
+
+
+def _check_default_size(checkpoint: Checkpoint) -> None:
+    size = checkpoint.index.get(DEFAULT_SIZE_KEY, list(checkpoint.family.default_size))
+    multiple = checkpoint.family.size_multiple
+    is_size = isinstance(size, list) and len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)
+    if not is_size or any(side % multiple for side in size):
+        raise CheckpointError(
+            f"{checkpoint.folder}/model_index.json: {DEFAULT_SIZE_KEY}={size!r} must be [height, width] in pixels, "
+            f"multiples of {multiple}"
+        )
 
 
 def _check_equal(left_name: str, left: object, right_name: str, right: object) -> None:

@@ -55,4 +55,4 @@ class TextEncoder:
         tokens: list[Any] = [{"prompt_token_ids": list(token_ids)} for token_ids in prompts]
         outputs = self._engine.encode(tokens, pooling_task="token_embed", use_tqdm=False)
         drop = self.tokenize.family.template_tokens
-        return [np.asarray(output.outputs.data.float().numpy()[drop:], np.float32) for output in outputs]
+        return [output.outputs.data.float().numpy()[drop:].copy() for output in outputs]

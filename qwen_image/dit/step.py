@@ -97,7 +97,7 @@ def _initial_latents(row: StepRow, channels: int, engine: Engine) -> torch.Tenso
 def draw_noise(seed: int, grid: tuple[int, int], channels: int, dtype: torch.dtype) -> torch.Tensor:
     """Noise of one row, (L, channels) float32 tokens, from a CPU generator: QwenImagePipeline.prepare_latents.
 
-    Drawn in the model's dtype, since a generator gives bfloat16 other values than it gives float32.
+    Drawn in the model's dtype, as the pipeline draws it: in bfloat16 the values are rounded.
     """
     rows, columns = grid
     latent_channels = channels // 4

@@ -1,19 +1,20 @@
 """The sampler as a Triton model: many images in flight in one light process, each advanced by calls of `dit`.
 
-`execute` returns at once and the answers follow, so it is held back at the in-flight limit: only then does Triton's
-queue form, and with it its size limit, timeouts and priorities act. `sampler` and `sampler_stream` share this.
+`execute` returns at once and the answers follow. `sampler` and `sampler_stream` share this.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qwen_image.admission import Admission
 from qwen_image.cancellation import Registry, Ticket, listen, sockets_folder
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
 from qwen_image.denoise import State, denoise, together
@@ -26,6 +27,7 @@ from qwen_image.serving.job import Image, Job, read_job
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import response
 
+CLOSE_WITHIN_S = 5.0
 FINAL = 1  # TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -39,12 +41,12 @@ class SamplerModel:
         self._checkpoint: Checkpoint = open_checkpoint(settings["checkpoint"])
         self._schedule = Schedule.from_config(self._checkpoint.config("scheduler"))
         self._steps_per_call = 1 if self.streams else settings.integer("steps_per_call")
-        self._most_in_flight = settings.integer("max_images_in_flight")
         self._metrics = Metrics(
             settings.name,
             "qwen_image_images_total",
             "qwen_image_images_in_flight",
             "qwen_image_cancelled_images_total",
+            "qwen_image_refused_images_total",
             "qwen_image_retried_steps_total",
             "qwen_image_step_seconds_total",
             "qwen_image_step_calls_total",
@@ -55,8 +57,7 @@ class SamplerModel:
             dit_instances=settings.integer("dit_instances"),
         )
         self._registry = Registry()
-        self._room = threading.Condition()
-        self._in_flight = 0
+        self._admission = Admission(settings.integer("max_images_in_flight"), settings.integer("max_images_waiting"))
         self._is_closing = False
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="denoising", daemon=True).start()
@@ -71,43 +72,40 @@ class SamplerModel:
             except Exception as error:  # one bad request never sinks its batch-mates
                 sender.send(error_response(error, request.request_id()), flags=FINAL)
                 continue
-            ticket = self._registry.enter(job.request_id, len(job.images))
-            self._take_room(len(job.images))
-            asyncio.run_coroutine_threadsafe(self._serve(job, ticket, sender), self._loop)
-        with self._room:
-            self._room.wait_for(lambda: self._in_flight < self._most_in_flight)
+            asyncio.run_coroutine_threadsafe(self._serve(job, sender), self._loop)
 
     def finalize(self) -> None:
         """Refuse what is still in flight: Triton has already waited for it as long as it was told to."""
         self._is_closing = True
-        with self._room:
-            self._room.wait_for(lambda: self._in_flight == 0, timeout=5.0)
+        deadline = time.monotonic() + CLOSE_WITHIN_S
+        while self._admission.in_flight + self._admission.waiting and time.monotonic() < deadline:
+            time.sleep(0.05)
         self._socket_path.unlink(missing_ok=True)
         self._metrics.close()
 
-    def _take_room(self, images: int) -> None:
-        with self._room:
-            self._room.wait_for(lambda: self._in_flight < self._most_in_flight)
-            self._in_flight += images
-        self._metrics.add("qwen_image_images_in_flight", images)
-
-    def _give_room_back(self, images: int) -> None:
-        self._metrics.add("qwen_image_images_in_flight", -images)
-        with self._room:
-            self._in_flight -= images
-            self._room.notify_all()
-
-    async def _serve(self, job: Job, ticket: Ticket, sender: Any) -> None:
+    async def _serve(self, job: Job, sender: Any) -> None:
+        images = len(job.images)
+        ticket = self._registry.enter(job.request_id, images)
         try:
-            await self._answer(job, ticket, sender)
-            self._metrics.add("qwen_image_images_total", len(job.images))
+            async with self._admission.place(images, lambda: self._check_wanted(ticket)):
+                await self._answer_counted(job, ticket, sender)
         except Exception as error:
             if isinstance(error, Cancelled):
-                self._metrics.add("qwen_image_cancelled_images_total", len(job.images))
+                self._metrics.add("qwen_image_cancelled_images_total", images)
+            if isinstance(error, Unavailable):
+                self._metrics.add("qwen_image_refused_images_total", images)
             sender.send(error_response(error, job.request_id), flags=FINAL)
         finally:
             self._registry.leave(ticket)
-            self._give_room_back(len(job.images))
+
+    async def _answer_counted(self, job: Job, ticket: Ticket, sender: Any) -> None:
+        images = len(job.images)
+        self._metrics.add("qwen_image_images_in_flight", images)
+        try:
+            await self._answer(job, ticket, sender)
+            self._metrics.add("qwen_image_images_total", images)
+        finally:
+            self._metrics.add("qwen_image_images_in_flight", -images)
 
     async def _answer(self, job: Job, ticket: Ticket, sender: Any) -> None:
         log_info(job.request_id, f"images: {len(job.images)} of {job.width}x{job.height}, steps {job.step_counts}")

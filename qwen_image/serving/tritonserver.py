@@ -227,6 +227,9 @@ def environment() -> dict[str, str]:
         **os.environ,
         "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}",
         "LD_LIBRARY_PATH": os.pathsep.join(libraries),
+        "OMP_WAIT_POLICY": os.environ.get(
+            "OMP_WAIT_POLICY", "PASSIVE"
+        ),  # several models share the cores: none may spin
         "VIRTUAL_ENV": sys.prefix,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(site_packages), os.environ.get("PYTHONPATH", "")])),
     }

@@ -26,7 +26,7 @@ MEBIBYTE = 1024 * 1024
 def narrow_server(tiny_checkpoint, tmp_path_factory):
     """One image at a time and one in the queue; ended by the last test of this file."""
     folder = tmp_path_factory.mktemp("narrow")
-    profile = CpuProfile(max_images_in_flight=1, sampler_max_queue_size=1)
+    profile = CpuProfile(max_images_in_flight=1, max_images_waiting=1)
     repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", profile=profile)
     with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
         running.wait_until_ready()

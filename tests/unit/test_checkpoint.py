@@ -205,3 +205,21 @@ def test_what_is_neither_a_folder_nor_an_id_is_refused(name, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match=r"is neither a folder nor a Hugging Face id \(owner/name\)"):
         resolve_checkpoint(name)
+
+
+@pytest.mark.parametrize("size", [[128], "128", [128, 100], [0, 128], [128.0, 128]])
+def test_a_default_size_that_no_request_could_have_is_named(copy, size):
+    change(copy / "model_index.json", _default_size=size)
+    with pytest.raises(CheckpointError, match=r"_default_size=.* must be"):
+        open_checkpoint(copy)
+
+
+def test_a_component_that_is_no_pair_is_named(copy):
+    change(copy / "model_index.json", vae="AutoencoderKLQwenImage")
+    with pytest.raises(CheckpointError, match="vae='AutoencoderKLQwenImage' must be"):
+        open_checkpoint(copy)
+
+
+def test_no_name_is_no_checkpoint():
+    with pytest.raises(CheckpointError, match="neither a folder nor a Hugging Face id"):
+        resolve_checkpoint("")
