@@ -92,9 +92,11 @@ def test_a_wrong_shape_or_type_names_the_input(server, name, array, message):
         name, list(array.shape), {"f8": "FP64", "i4": "INT32", "f4": "FP32"}[array.dtype.str[1:]]
     )
     wrong.set_data_from_numpy(array)
-    with grpcclient.InferenceServerClient(server.grpc_url) as client:
-        with pytest.raises(InferenceServerException, match=message) as caught:
-            client.infer("qwen_image", [*inputs_for(grpcclient, columns("a star")), wrong])
+    with (
+        grpcclient.InferenceServerClient(server.grpc_url) as client,
+        pytest.raises(InferenceServerException, match=message) as caught,
+    ):
+        client.infer("qwen_image", [*inputs_for(grpcclient, columns("a star")), wrong])
     assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
 
 
@@ -120,9 +122,11 @@ def test_an_unknown_parameter_is_refused_and_not_ignored(server, protocol):
 def test_latents_of_four_dimensions_are_refused_with_the_shape_that_is_wanted(server):
     latents = grpcclient.InferInput("latents", [1, 16, 8, 8], "FP32")
     latents.set_data_from_numpy(np.zeros((1, 16, 8, 8), np.float32))
-    with grpcclient.InferenceServerClient(server.grpc_url) as client:
-        with pytest.raises(InferenceServerException, match=r"\[-1,16,1,-1,-1\]"):
-            client.infer("vae_decoder", [latents])
+    with (
+        grpcclient.InferenceServerClient(server.grpc_url) as client,
+        pytest.raises(InferenceServerException, match=r"\[-1,16,1,-1,-1\]"),
+    ):
+        client.infer("vae_decoder", [latents])
 
 
 def test_bad_requests_harm_no_other_row_that_runs_with_them(server, at_once):
