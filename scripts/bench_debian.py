@@ -6,6 +6,7 @@ folder too, so the system's stay as they are.
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ Dir::Cache "{folder}/cache";
 Dir::Etc::sourcelist "{folder}/sources.list";
 Dir::Etc::sourceparts "/dev/null";
 APT::Sandbox::User "root";
+APT::Update::Error-Mode "any";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
@@ -55,9 +57,15 @@ def newer_libraries(folder: Path) -> Path:
 
 def mirror() -> str:
     """The address of the Debian archive that this machine's apt is set to use. ToolUnavailable if there is none."""
-    listed = checked(["apt-get", "--print-uris", "update"])
-    archives: list[str] = re.findall(r"'(\S+?)/dists/[a-z]+/InRelease'", listed)
-    debian = [address for address in archives if address.rstrip("/").endswith("debian")]
+    system = platform.freedesktop_os_release()
+    if system["ID"] != "debian":
+        raise ToolUnavailable(f"its own libraries are too old, and it runs {system['PRETTY_NAME']}, not Debian")
+    listed: list[tuple[str, str]] = re.findall(
+        r"'(\S+?)/dists/(\S+?)/InRelease'", checked(["apt-get", "--print-uris", "update"])
+    )
+    # Others offer packages for a Debian release too; only the archive itself has its updates, or is named after it.
+    debian = [address for address, suite in listed if suite.endswith("-updates")]
+    debian += [address for address, suite in listed if address.rstrip("/").endswith("/debian")]
     if not debian:
         raise ToolUnavailable("this machine's apt has no Debian mirror among its sources to take them from")
     return debian[0]

@@ -22,7 +22,7 @@ HELP = """\
 perf_analyzer can't run on this machine: {reason}.
 Its wheel ({wheel}, from PyPI) wants glibc 2.38 and libstdc++ of GCC 13 or newer: use Ubuntu 24.04 or Debian 13; or
 Debian 12 with apt-get, dpkg-deb and a Debian mirror among its sources, from which newer libraries are unpacked into
-.cache (apt-get install apt dpkg debian-archive-keyring)."""
+.cache."""
 Protocol = Literal["HTTP", "gRPC"]
 
 
