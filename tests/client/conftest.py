@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
 from qwen_image_client import Recipe
 
 

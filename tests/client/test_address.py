@@ -1,6 +1,7 @@
 """One url says where the server is and how to talk to it."""
 
 import pytest
+
 from qwen_image_client import Client, InvalidRequest
 from qwen_image_client.address import Address
 

@@ -1,6 +1,7 @@
 """Every status Triton sends has one error, which knows its request."""
 
 import pytest
+
 import qwen_image_client
 from qwen_image_client import (
     Cancelled,

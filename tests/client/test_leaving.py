@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from qwen_image_client import AsyncClient, Client, ConnectionLost, InvalidRequest, ServerUnreachable, Timeout
 
+from qwen_image_client import AsyncClient, Client, ConnectionLost, InvalidRequest, ServerUnreachable, Timeout
 from tests.client.scripted_server import scripted_server
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 import qwen_image_client
 from qwen_image_client import GenerationRequest
 from qwen_image_client.tensors import INPUT_TYPES

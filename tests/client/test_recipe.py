@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+
 from qwen_image_client import GeneratedImage, InvalidRequest, Recipe, RecipeError, load_recipe
 from qwen_image_client.png import RECIPE_KEY, TEXT_KEY
 from qwen_image_client.request import expand_requests

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from qwen_image_client import GenerationRequest, InvalidRequest
 from qwen_image_client.request import expand_requests
 

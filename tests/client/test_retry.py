@@ -3,9 +3,9 @@
 import time
 
 import pytest
+
 from qwen_image_client import AsyncClient, Cancelled, Client, InvalidRequest, ServerError, ServerUnavailable, Timeout
 from qwen_image_client.retry import RetryPolicy
-
 from tests.client.scripted_server import one_image, refusal, scripted_server
 
 BUSY = refusal(503, "Exceeds maximum queue size")

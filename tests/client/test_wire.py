@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from tritonclient.grpc import service_pb2
+
 from qwen_image_client import InvalidRequest, ServerError
 from qwen_image_client.address import Address
 from qwen_image_client.call import Call, Models
@@ -11,7 +13,6 @@ from qwen_image_client.job import Job
 from qwen_image_client.request import expand_requests
 from qwen_image_client.transport import grpc_codec, http_codec
 from qwen_image_client.transport.base import Connection
-from tritonclient.grpc import service_pb2
 
 
 def call(**options):
