@@ -63,7 +63,10 @@ def fill_shelves(
         latents = ((moments[:, :16] - mean) / std).bfloat16()
         parts.setdefault(batch.size, []).append((latents, batch.tokens, batch.lengths))
         done += len(batch.pixels)
-    return {size: Shelf(*(torch.cat(column).to(device) for column in zip(*rows))) for size, rows in parts.items()}
+    return {
+        size: Shelf(*(torch.cat(column).to(device) for column in zip(*rows, strict=True)))
+        for size, rows in parts.items()
+    }
 
 
 def blank_shelves(sizes: Iterable[Size], device: torch.device) -> dict[Size, Shelf]:

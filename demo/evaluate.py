@@ -48,7 +48,7 @@ class Report:
     def scores(self) -> dict[str, float]:
         """Shares of pictures that are right, by what was asked of them."""
         pairs = list(zip(self.questions, self.verdicts, strict=True))
-        answers = {
+        answers: dict[str, list[bool | None]] = {
             "colour and shape": [v.things for q, v in pairs if q.scene.kind in ("single", "pair", "trio")],
             "relation": [v.relation for _, v in pairs if v.relation is not None],
             "count": [v.count for _, v in pairs if v.count is not None],
@@ -57,7 +57,7 @@ class Report:
             "everything": [v.is_right for _, v in pairs],
         }
         answers |= {f"all of {kind}": [v.is_right for q, v in pairs if q.scene.kind == kind] for kind in EXAM}
-        return {name: sum(map(bool, values)) / len(values) for name, values in answers.items()}
+        return {name: sum(value is True for value in values) / len(values) for name, values in answers.items()}
 
     def failures(self) -> list[int]:
         return [i for i, verdict in enumerate(self.verdicts) if not verdict.is_right]

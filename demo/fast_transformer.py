@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from diffusers.models.attention_processor import Attention
 from torch import nn
+from torch.nn import functional
 
 Rotary = tuple[torch.Tensor, torch.Tensor]  # image and text, each (tokens, head_dim / 2, 2)
 
@@ -53,7 +53,7 @@ class RealAttention:
         tq, tk = rotate(attn.norm_added_q(tq), text_rotary), rotate(attn.norm_added_k(tk), text_rotary)
         iq, ik = rotate(attn.norm_q(iq), image_rotary), rotate(attn.norm_k(ik), image_rotary)
         query, key, value = (torch.cat(pair, dim=1).transpose(1, 2) for pair in ((tq, iq), (tk, ik), (tv, iv)))
-        joint = F.scaled_dot_product_attention(
+        joint = functional.scaled_dot_product_attention(
             query, key, value.to(query.dtype), attn_mask=_joint_mask(encoder_hidden_states_mask, iq.shape[1])
         )
         text, image = joint.transpose(1, 2).flatten(2).split([tq.shape[1], iq.shape[1]], dim=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -32,10 +34,10 @@ class Optimizers:
         for parameter in self._all:
             parameter.grad = None
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         return {"adam": self._adam.state_dict(), "muon": self._muon.momenta}
 
-    def load(self, state: dict[str, object]) -> None:
+    def load(self, state: dict[str, Any]) -> None:
         self._adam.load_state_dict(state["adam"])
         for mine, saved in zip(self._muon.momenta, state["muon"], strict=True):
             mine.copy_(saved)

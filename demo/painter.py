@@ -30,7 +30,9 @@ def _background(rng: random.Random, scene: Scene, height: int, width: int) -> Im
         inks = {thing.colour for thing in scene.things} | {scene.board or scene.ink if scene.word else "black"}
         return Image.new("RGB", (width, height), tint_for(rng, inks))
     shades = [jittered(rng, PALETTE[name]) for name in scene.background]
-    return Image.new("RGB", (width, height), shades[0]) if len(shades) == 1 else _gradient(*shades, height, width)
+    if len(shades) == 1:
+        return Image.new("RGB", (width, height), shades[0])
+    return _gradient(shades[0], shades[1], height, width)
 
 
 def _gradient(top: Rgb, bottom: Rgb, height: int, width: int) -> Image.Image:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from diffusers import AutoencoderKLQwenImage
 from diffusers.models.autoencoders.autoencoder_kl_qwenimage import (
     QwenImageCausalConv3d,
@@ -13,6 +12,7 @@ from diffusers.models.autoencoders.autoencoder_kl_qwenimage import (
     QwenImageUpsample,
 )
 from torch import nn
+from torch.nn import functional
 
 
 def use_picture_kernels(vae: AutoencoderKLQwenImage) -> None:
@@ -29,18 +29,18 @@ def use_picture_kernels(vae: AutoencoderKLQwenImage) -> None:
 def _convolve(conv: nn.Conv3d, x: torch.Tensor, cache_x: None = None) -> torch.Tensor:
     # (B, C, 1, H, W) -> (B, C, H, W) -> (B, C', 1, H, W)
     weight = conv.weight[:, :, -1].contiguous(memory_format=torch.channels_last)
-    return F.conv2d(x[:, :, 0], weight, conv.bias, padding=conv.kernel_size[1] // 2).unsqueeze(2)
+    return functional.conv2d(x[:, :, 0], weight, conv.bias, padding=conv.kernel_size[1] // 2).unsqueeze(2)
 
 
 def _normalise(norm: QwenImageRMS_norm, x: torch.Tensor) -> torch.Tensor:
     """A fused kernel where the channels lie last in memory, as they do here."""
     with torch.autocast(x.device.type, enabled=False):
-        normal = F.rms_norm(x.movedim(1, -1), (x.shape[1],), norm.gamma.flatten().to(x.dtype), eps=1e-12)
+        normal = functional.rms_norm(x.movedim(1, -1), (x.shape[1],), norm.gamma.flatten().to(x.dtype), eps=1e-12)
     return normal.movedim(-1, 1)
 
 
 def _double(upsample: nn.Upsample, x: torch.Tensor) -> torch.Tensor:
-    return F.interpolate(x, scale_factor=2.0, mode="nearest-exact")
+    return functional.interpolate(x, scale_factor=2.0, mode="nearest-exact")
 
 
 def encode_moments(vae: AutoencoderKLQwenImage, pictures: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
@@ -46,7 +47,7 @@ def train_tokenizer() -> Qwen2Tokenizer:
     learner = Qwen2Tokenizer().backend_tokenizer
     learner.train_from_iterator(_corpus(), BpeTrainer(vocab_size=1200, initial_alphabet=_ALPHABET, show_progress=False))
     learned = json.loads(learner.to_str())["model"]
-    merges = [tuple(pair) for pair in learned["merges"]]
+    merges: Any = [tuple(pair) for pair in learned["merges"]]
     tokenizer = Qwen2Tokenizer(vocab=learned["vocab"], merges=merges, padding_side="right", model_max_length=32768)
     tokenizer.add_special_tokens({"additional_special_tokens": list(SPECIAL_TOKENS[1:])})
     _check_template(tokenizer, TEMPLATE, TEMPLATE_TOKENS)

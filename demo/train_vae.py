@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from diffusers import AutoencoderKLQwenImage
 from PIL import Image
+from torch.nn import functional
 
 from demo.dataset import MAIN_SIZE, OTHER_SIZES, Batch, painted_batches, to_model_range
 from demo.ema import MovingAverage
@@ -31,9 +31,14 @@ def main() -> None:
     sizes = {MAIN_SIZE: 7.0, (192, 192): 1.0}
     batches = painted_batches(sizes, args.batch, args.seed, args.workers)
     sizes_of = TINY if args.tiny else ModelSizes()
-    vae = train(batches, sizes_of, args.start, args.minutes * 60, args.learning_rate, device, args.out)
-    every_size = dict.fromkeys((MAIN_SIZE, *OTHER_SIZES), 1.0)
-    fit_latent_statistics(vae, painted_batches(every_size, 64, args.seed + 1, args.workers), args.statistics, device)
+    vae = (AutoencoderKLQwenImage.from_pretrained(args.start) if args.start else build_vae(sizes_of)).to(device)
+    if args.decoder_only:
+        vae.requires_grad_(False)
+        vae.decoder.requires_grad_(True)
+    train(vae, batches, args.minutes * 60, args.learning_rate, device, args.out)
+    if not args.decoder_only:
+        every_size = painted_batches(dict.fromkeys((MAIN_SIZE, *OTHER_SIZES), 1.0), 64, args.seed + 1, args.workers)
+        fit_latent_statistics(vae, every_size, args.statistics, device)
     vae.save_pretrained(args.out / "vae")
     report(vae, next(painted_batches({MAIN_SIZE: 1.0}, 32, args.seed + 2, 0)), device, args.out)
 
@@ -50,24 +55,26 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=14)
     parser.add_argument("--tiny", action="store_true", help="a smoke test's sizes")
     parser.add_argument("--start", type=Path, help="a VAE to go on from")
+    parser.add_argument("--decoder-only", action="store_true", help="keep the latents: they are trained on already")
     parser.add_argument("--out", type=Path, default=Path("demo/run"))
     return parser
 
 
 def train(
+    vae: AutoencoderKLQwenImage,
     batches: Iterator[Batch],
-    sizes: ModelSizes,
-    start: Path | None,
     seconds: float,
     learning_rate: float,
     device: torch.device,
     out: Path,
-) -> AutoencoderKLQwenImage:
+) -> None:
     """Reconstruct until the time is up, then take the averaged weights."""
-    vae = (AutoencoderKLQwenImage.from_pretrained(start) if start else build_vae(sizes)).to(device)
     use_picture_kernels(vae)
-    optimizer = torch.optim.AdamW(vae.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=1e-4)
-    average, losses, started = MovingAverage(vae, 0.999), [], time.monotonic()
+    optimizer = torch.optim.AdamW(
+        [p for p in vae.parameters() if p.requires_grad], lr=learning_rate, betas=(0.9, 0.98), weight_decay=1e-4
+    )
+    average, started = MovingAverage(vae, 0.999), time.monotonic()
+    losses: list[torch.Tensor] = []
     while (progress := (time.monotonic() - started) / seconds) < 1:
         warmth = min(1.0, (len(losses) + 1) / 200)
         for group in optimizer.param_groups:
@@ -86,7 +93,6 @@ def train(
     vae.load_state_dict(average.state(), strict=False)
     out.mkdir(parents=True, exist_ok=True)
     loss_curve(torch.stack(losses).tolist(), "VAE loss by step").save(out / "vae_loss.png")
-    return vae
 
 
 def _loss(vae: AutoencoderKLQwenImage, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,8 +100,10 @@ def _loss(vae: AutoencoderKLQwenImage, pictures: torch.Tensor) -> tuple[torch.Te
     log_variance = log_variance.clamp(-20, 10)
     latents = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
     decoded = decode_latents(vae, latents).float()
-    pixel = F.l1_loss(decoded, pictures) + F.mse_loss(decoded, pictures)
-    edge = F.l1_loss(decoded.diff(dim=2), pictures.diff(dim=2)) + F.l1_loss(decoded.diff(dim=3), pictures.diff(dim=3))
+    pixel = functional.l1_loss(decoded, pictures) + functional.mse_loss(decoded, pictures)
+    edge = functional.l1_loss(decoded.diff(dim=2), pictures.diff(dim=2)) + functional.l1_loss(
+        decoded.diff(dim=3), pictures.diff(dim=3)
+    )
     divergence = 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).mean()
     loss = pixel + _EDGE_WEIGHT * edge + _KL_WEIGHT * divergence
     return loss, torch.stack([pixel, edge, divergence]).detach()

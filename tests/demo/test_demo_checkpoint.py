@@ -21,8 +21,7 @@ CHECKPOINT = Path(__file__).parents[2] / "demo" / "checkpoint"
 @pytest.fixture(scope="module")
 def pipeline():
     diffusers = pytest.importorskip("diffusers")
-    loaded = diffusers.QwenImagePipeline.from_pretrained(CHECKPOINT, dtype=torch.float32)
-    return loaded
+    return diffusers.QwenImagePipeline.from_pretrained(CHECKPOINT, dtype=torch.float32)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +43,7 @@ def test_index_names_the_default_size() -> None:
     assert json.loads((CHECKPOINT / "model_index.json").read_text())["_default_size"] == [128, 128]
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"), [(TEMPLATE, TEMPLATE_TOKENS), (EDIT_TEMPLATE, EDIT_TEMPLATE_TOKENS)]
-)
+@pytest.mark.parametrize(("template", "expected"), [(TEMPLATE, TEMPLATE_TOKENS), (EDIT_TEMPLATE, EDIT_TEMPLATE_TOKENS)])
 def test_template_prefix_has_the_length_that_the_pipelines_drop(
     tokenizer: Qwen2Tokenizer, template: str, expected: int
 ) -> None:
