@@ -181,3 +181,15 @@ def test_the_raw_examples_make_the_image_that_the_client_makes(server, tmp_path,
         )
     with Image.open(tmp_path / "circle.png") as image:
         assert np.abs(np.asarray(image, int) - np.asarray(same.image, int)).max() <= 1
+
+
+def test_the_python_in_the_clients_readme_runs(server, tmp_path):
+    readme = (EXAMPLES.parent / "README.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    script = block.replace("localhost:8001", server.grpc_url)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "30 of 30"
+    assert {path.name for path in tmp_path.iterdir()} == {"circle-42.png", "circle-43.png", "circle.png"}
