@@ -63,13 +63,17 @@ class Report:
         return [i for i, verdict in enumerate(self.verdicts) if not verdict.is_right]
 
     def save(self, folder: Path) -> None:
-        """The scores as JSON, a sheet of the first pictures of every kind and one of what went wrong."""
+        """The scores as JSON, a sheet of the first eight pictures of every kind and one of what went wrong."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "scores.json").write_text(json.dumps(self.scores, indent=2) + "\n")
-        wrong = self.failures()[:48]
-        if wrong:
-            notes = [f"{self.questions[i].prompt} -> {self.verdicts[i].seen}" for i in wrong]
-            contact_sheet([self.images[i] for i in wrong], notes).save(folder / "failures.png")
+        by_kind = {kind: [i for i, q in enumerate(self.questions) if q.scene.kind == kind][:8] for kind in EXAM}
+        self._sheet([i for first in by_kind.values() for i in first], folder / "sheet.png")
+        self._sheet(self.failures()[:48], folder / "failures.png", with_seen=True)
+
+    def _sheet(self, chosen: list[int], path: Path, with_seen: bool = False) -> None:
+        notes = [self.questions[i].prompt + (f" -> {self.verdicts[i].seen}" if with_seen else "") for i in chosen]
+        if chosen:
+            contact_sheet([self.images[i] for i in chosen], notes).save(path, optimize=True)
 
 
 def evaluate(generate: Generate, questions: Sequence[Question] | None = None) -> Report:
