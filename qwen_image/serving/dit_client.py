@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from qwen_image.denoise import Advance, Latents
 from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
 from qwen_image.rounds import Rounds
+from qwen_image.serving.bls import call
 from qwen_image.serving.job import Image
 from qwen_image.serving.metrics import Metrics
 
 TRIES = 4  # a call is made again when a dit instance died: the state is here, not there
 PAUSE_S = 0.5
-SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
-KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND": NotHeld}
 
 
 @dataclass(slots=True, eq=False)
@@ -101,23 +100,11 @@ class DitClient:
         return error
 
     async def _call(self, steps: Sequence[Step]) -> Sequence[Latents]:
-        request = pb_utils.InferenceRequest(
-            model_name="dit",
-            request_id=",".join(dict.fromkeys(step.held.request_id for step in steps)),
-            inputs=[pb_utils.Tensor(name, value) for name, value in _inputs(steps).items()],
-            requested_output_names=["latents"],
-        )
-        response = await request.async_exec()
-        if response.has_error():
-            error = response.error()
-            kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
-            if SHUTTING_DOWN in error.message():
-                raise Unavailable("the server is shutting down; send the request again elsewhere")
-            raise kinds.get(error.code(), QwenImageError)(error.message())
+        request_ids = dict.fromkeys(step.held.request_id for step in steps)
+        latents: NDArray[np.float32] = await call("dit", _inputs(steps), "latents", ",".join(request_ids))
         for step in steps:
             step.held.has_sent_states = True
-        latents: Sequence[Latents] = pb_utils.get_output_tensor_by_name(response, "latents").as_numpy()
-        return latents
+        return list(latents)
 
 
 def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:

@@ -22,6 +22,7 @@ from qwen_image.errors import Cancelled, Unavailable
 from qwen_image.latents import unpack_latents
 from qwen_image.schedule import Schedule
 from qwen_image.serving.backend import ModelSettings, error_response, log_info
+from qwen_image.serving.bls import call
 from qwen_image.serving.dit_client import DitClient
 from qwen_image.serving.job import Image, Job, read_job
 from qwen_image.serving.metrics import Metrics
@@ -110,16 +111,40 @@ class SamplerModel:
     async def _answer(self, job: Job, ticket: Ticket, sender: Any) -> None:
         log_info(job.request_id, f"images: {len(job.images)} of {job.width}x{job.height}, steps {job.step_counts}")
         self._check_wanted(ticket)
-        states: list[State] = []
-        async for states in together([self._walk(image, job.request_id) for image in job.images]):
-            if self.streams:
-                sender.send(self._response(job, states))
-            self._check_wanted(ticket)
         if self.streams:
-            sender.send(flags=FINAL)
+            await self._answer_every_step(job, ticket, sender)
         else:
-            sender.send(self._response(job, states), flags=FINAL)
+            last: list[State] = []
+            async for last in self._states(job):  # noqa: B007 - only the last states are wanted
+                self._check_wanted(ticket)
+            sender.send(response(**self._outputs(job, last)), flags=FINAL)
         log_info(job.request_id, "done")
+
+    async def _answer_every_step(self, job: Job, ticket: Ticket, sender: Any) -> None:
+        """A preview is decoded while the next step is computed, one at a time: the VAE never falls behind."""
+        preview: asyncio.Task[None] | None = None
+        try:
+            async for states in self._states(job):
+                if preview is not None:
+                    await preview
+                preview = asyncio.ensure_future(self._send_preview(job, states, sender))
+                self._check_wanted(ticket)
+        finally:
+            if preview is not None:
+                await asyncio.wait([preview])
+        if preview is not None:
+            preview.result()
+        sender.send(flags=FINAL)
+
+    async def _send_preview(self, job: Job, states: list[State], sender: Any) -> None:
+        outputs = self._outputs(job, states)
+        if "image" in job.wanted:
+            latents = self._unpacked(job, [state.predicted for state in states])
+            outputs["image"] = await call("vae_decoder", {"latents": latents}, "image", job.request_id)
+        sender.send(response(**outputs))
+
+    def _states(self, job: Job) -> AsyncIterator[list[State]]:
+        return together([self._walk(image, job.request_id) for image in job.images])
 
     def _walk(self, image: Image, request_id: str) -> AsyncIterator[State]:
         sigmas = self._schedule.sigmas(
@@ -134,7 +159,8 @@ class SamplerModel:
         if self._is_closing:
             raise Unavailable("the server is shutting down; send the request again elsewhere")
 
-    def _response(self, job: Job, states: list[State]) -> Any:
+    def _outputs(self, job: Job, states: list[State]) -> dict[str, NDArray[Any]]:
+        """What was asked for, the previews' pixels excepted."""
         outputs: dict[str, NDArray[Any]] = {
             "used_seed": _column([image.seed for image in job.images], np.int64),
             "used_num_inference_steps": _column(job.step_counts, np.int32),
@@ -145,11 +171,9 @@ class SamplerModel:
             "used_height": _column([job.height] * len(job.images), np.int32),
             "step": _column([state.step for state in states], np.int32),
         }
-        if "latents" in job.wanted:
-            outputs["latents"] = self._unpacked(job, [state.latents for state in states])
-        if "decoder_latents" in job.wanted:
-            outputs["decoder_latents"] = self._unpacked(job, [state.predicted for state in states])
-        return response(**{name: value for name, value in outputs.items() if name in job.wanted})
+        if job.wanted & {"latents", "decoder_latents"}:
+            outputs["latents"] = outputs["decoder_latents"] = self._unpacked(job, [state.latents for state in states])
+        return {name: value for name, value in outputs.items() if name in job.wanted}
 
     def _unpacked(self, job: Job, tokens: list[NDArray[np.float32]]) -> NDArray[np.float32]:
         factor = self._checkpoint.family.vae_scale_factor

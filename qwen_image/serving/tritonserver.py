@@ -5,9 +5,10 @@ On NVIDIA's images tritonserver is on PATH and needs none of this; docs/operatio
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,6 +26,13 @@ from typing import IO
 
 from qwen_image.errors import ServerFailed
 
+UNASSIGNED_PORTS = (12_000, 32_000)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -36,12 +44,9 @@ class Ports:
 
     @classmethod
     def free(cls) -> Ports:
-        """Three ports nobody listens on now."""
-        with contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
-            for each in sockets:
-                each.bind(("127.0.0.1", 0))
-            return cls(*(each.getsockname()[1] for each in sockets))
+        """Three ports nobody listens on now, below the range from which the system gives ports to connections."""
+        candidates = random.sample(range(*UNASSIGNED_PORTS), 100)
+        return cls(*itertools.islice(filter(_is_free, candidates), 3))
 
 
 @dataclass(slots=True)

@@ -1,0 +1,36 @@
+"""Calling another model of this server: Triton's business logic scripting, errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
+
+from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
+
+KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND": NotHeld}
+SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
+
+
+async def call(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> NDArray[Any]:
+    """One output of one call. InvalidRequest, Unavailable or NotHeld as the model said; else QwenImageError."""
+    request = pb_utils.InferenceRequest(
+        model_name=model,
+        request_id=request_id,
+        inputs=[pb_utils.Tensor(name, value) for name, value in inputs.items()],
+        requested_output_names=[output],
+    )
+    response = await request.async_exec()
+    if response.has_error():
+        raise _error(response.error())
+    tensor: NDArray[Any] = pb_utils.get_output_tensor_by_name(response, output).as_numpy()
+    return tensor
+
+
+def _error(error: Any) -> QwenImageError:
+    if SHUTTING_DOWN in error.message():
+        return Unavailable("the server is shutting down; send the request again elsewhere")
+    kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
+    return kinds.get(error.code(), QwenImageError)(error.message())
