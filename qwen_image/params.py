@@ -10,6 +10,7 @@ from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE, Family
 
 LARGEST_SEED = 2**63 - 1
+PREVIEW_EVERY = 1  # steps
 DRAWN_SEED_BITS = 53  # a drawn seed survives a JSON number
 
 
@@ -62,6 +63,15 @@ def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IM
         params = replace(params, num_inference_steps=len(params.sigmas))
     _check_work(params, limits)
     return params
+
+
+def validated_preview_every(value: int) -> int:
+    """The streaming input of this name: 0 decodes no picture, n one after every n-th step and after the last."""
+    if value < 0:
+        raise InvalidRequest(
+            f"preview_every={value} must be 0 or more: 0 for no pictures, n for one after every n-th step and the last"
+        )
+    return value
 
 
 def _check_text(name: str, text: str | None, limits: Limits) -> None:

@@ -107,13 +107,16 @@ class AsyncClient:
         outputs: Sequence[Output] = ("image",),
         request_id: str | None = None,
         timeout_s: float | None = None,
+        preview_every: int | None = None,
         **options: Unpack[GenerationOptions],
     ) -> AsyncGenerator[Preview, None]:
         """Yields a preview after every step; see `Client.stream`.
 
         A loop that may be left early needs `contextlib.aclosing` around the iterator, which ends the work at once.
         """
-        job = Job.streaming(self._settings.models, expand_requests(prompt, **options), outputs, request_id)
+        job = Job.streaming(
+            self._settings.models, expand_requests(prompt, **options), outputs, request_id, preview_every
+        )
         return self._previews(job, self._settings.deadline(timeout_s))
 
     async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:

@@ -130,17 +130,22 @@ class Client:
         outputs: Sequence[Output] = ("image",),
         request_id: str | None = None,
         timeout_s: float | None = None,
+        preview_every: int | None = None,
         **options: Unpack[GenerationOptions],
     ) -> Generator[Preview, None, None]:
         """Makes the images and yields a preview after every step; the last one, `is_final`, holds the images.
 
-        Takes what `generate` takes; with `outputs=()` the previews tell of the progress alone. Needs gRPC.
+        Takes what `generate` takes, and `preview_every`: the images are decoded after every so many steps (the
+        server's default is 1) and after the last; between them a preview's images have no `image`. With
+        `outputs=()` the previews tell of the progress alone. Needs gRPC.
         Closing the iterator, or leaving its loop, ends the work.
 
         Raises:
             QwenImageClientError: see `qwen_image_client.errors`.
         """
-        job = Job.streaming(self._settings.models, expand_requests(prompt, **options), outputs, request_id)
+        job = Job.streaming(
+            self._settings.models, expand_requests(prompt, **options), outputs, request_id, preview_every
+        )
         return self._previews(job, self._settings.deadline(timeout_s))
 
     def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:

@@ -64,7 +64,7 @@ class Preview:
     Attributes:
         step: steps done, of the image that is furthest along.
         num_inference_steps: steps to do, of the image that has most.
-        images: one an image asked for, as they would look if they stopped here.
+        images: one an image asked for, as they would look if they stopped here; see `preview_every`.
         is_final: the images are done; equal to what `generate` gives.
         request_id: ends the work, given to `cancel`.
     """

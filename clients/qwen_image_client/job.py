@@ -1,9 +1,10 @@
 """One call's rows, from the request that asks for them to the images and previews that answer it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar, get_args
 
+import numpy as np
 from PIL import Image
 
 from qwen_image_client.call import Call, Models, Tensors, new_request_id
@@ -12,7 +13,7 @@ from qwen_image_client.image import GeneratedImage, Preview
 from qwen_image_client.recipe import Recipe
 from qwen_image_client.request import GenerationRequest
 from qwen_image_client.tensors import input_tensors
-from qwen_image_client.values import text
+from qwen_image_client.values import int32, text
 
 Output: TypeAlias = Literal["image", "latents"]
 Number = TypeVar("Number", int, float)
@@ -47,17 +48,27 @@ class Job:
 
     @classmethod
     def streaming(
-        cls, models: Models, rows: Sequence[GenerationRequest], outputs: Sequence[Output], request_id: str | None
+        cls,
+        models: Models,
+        rows: Sequence[GenerationRequest],
+        outputs: Sequence[Output],
+        request_id: str | None,
+        preview_every: int | None,
     ) -> "Job":
         """A job that answers after every step; raises as `unary` does."""
         names = (*_wanted(outputs), *_USED_OUTPUTS, _STEP)
-        return cls(tuple(rows), models.generate, _call(models.stream, rows, names, request_id))
+        call = _call(models.stream, rows, names, request_id)
+        every = preview_every if "image" in outputs else 0  # a stream decodes what it is told to, wanted or not
+        if every is not None:
+            tensor = np.full((len(rows), 1), int32("preview_every", every), np.int32)
+            call = replace(call, inputs={**call.inputs, "preview_every": tensor})
+        return cls(tuple(rows), models.generate, call)
 
     def images(self, tensors: Tensors) -> list[GeneratedImage]:
         """One image a row, from output tensors with the batch dimension first."""
         return [
             GeneratedImage(
-                image=Image.fromarray(tensors["image"][index]) if "image" in tensors else None,
+                image=Image.fromarray(tensors["image"][index]) if _is_decoded(tensors) else None,
                 latents=tensors["latents"][index].copy() if "latents" in tensors else None,
                 recipe=self._recipe(tensors, index),
             )
@@ -104,6 +115,10 @@ class Job:
 def _used(tensors: Tensors, name: str, index: int, kind: Callable[[str], Number]) -> Number:
     """What the server really used; by way of text, so that FP32's 4.1 isn't 4.0999999."""
     return kind(str(tensors[f"used_{name}"][index, 0]))
+
+
+def _is_decoded(tensors: Tensors) -> bool:
+    return "image" in tensors and tensors["image"].size > 0
 
 
 def _wanted(outputs: Sequence[Output]) -> tuple[str, ...]:

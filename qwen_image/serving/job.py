@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image.families import Family
+from qwen_image.params import PREVIEW_EVERY, validated_preview_every
 from qwen_image.serving.tensors import array, optional_array
 
 
@@ -42,7 +43,8 @@ class Job:
     width: int
     height: int
     images: tuple[Image, ...]
-    wanted: frozenset[str]  # names of the outputs that somebody asked for
+    wanted: frozenset[str]  # names of the outputs; of an ensemble, all, whatever its caller asked for
+    preview_every: int  # steps, streaming only; 0: no previews
 
     @property
     def step_counts(self) -> tuple[int, ...]:
@@ -67,7 +69,13 @@ def read_job(request: Any, family: Family) -> Job:
         )
         for row in range(len(heights))
     )
-    return Job(request, request.request_id(), width, height, images, frozenset(request.requested_output_names()))
+    wanted = frozenset(request.requested_output_names())
+    return Job(request, request.request_id(), width, height, images, wanted, _preview_every(request))
+
+
+def _preview_every(request: Any) -> int:
+    given = optional_array(request, "preview_every")
+    return PREVIEW_EVERY if given is None else validated_preview_every(int(given.min()))
 
 
 def _states(request: Any, name: str, row: int, *, wanted: bool = True) -> NDArray[np.float32]:

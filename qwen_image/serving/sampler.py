@@ -139,9 +139,17 @@ class SamplerModel:
     async def _send_preview(self, job: Job, states: list[State], sender: Any) -> None:
         outputs = self._outputs(job, states)
         if "image" in job.wanted:
-            latents = self._unpacked(job, [state.predicted for state in states])
-            outputs["image"] = await call("vae_decoder", {"latents": latents}, "image", job.request_id)
+            outputs["image"] = await self._preview(job, states)
         sender.send(response(**outputs))
+
+    async def _preview(self, job: Job, states: list[State]) -> NDArray[Any]:
+        """(B, height, width, 3) pixels; (B, 0, 0, 3) after a step that nobody wants to see."""
+        is_last = all(state.step == steps for state, steps in zip(states, job.step_counts, strict=True))
+        is_due = job.preview_every and max(state.step for state in states) % job.preview_every == 0
+        if not (is_due or (is_last and job.preview_every)):
+            return np.zeros((len(states), 0, 0, 3), np.uint8)
+        latents = self._unpacked(job, [state.predicted for state in states])
+        return await call("vae_decoder", {"latents": latents}, "image", job.request_id)
 
     def _states(self, job: Job) -> AsyncIterator[list[State]]:
         return together([self._walk(image, job.request_id) for image in job.images])

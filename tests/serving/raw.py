@@ -22,6 +22,7 @@ DTYPES: dict[str, tuple[str, Any]] = {
     "true_cfg_scale": ("FP32", np.float32),
     "seed": ("INT64", np.int64),
     "sigmas": ("FP32", np.float32),
+    "preview_every": ("INT32", np.int32),
 }
 USED = ("used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height")
 Outputs = dict[str, NDArray[Any]]

@@ -49,3 +49,17 @@ def test_a_bad_request_on_a_stream_is_an_error_and_the_next_one_works(server):
     with pytest.raises(InferenceServerException, match=r"height=65 must be a multiple of 16"):
         list(stream(server, "a star", height=65))
     assert len(list(stream(server, "a star", height=64, width=64, num_inference_steps=2))) == 2
+
+
+@pytest.mark.parametrize(
+    ("preview_every", "decoded"), [(0, []), (1, [1, 2, 3, 4, 5]), (2, [2, 4, 5]), (2**31 - 1, [5])]
+)
+def test_pictures_are_decoded_as_often_as_asked(server, preview_every, decoded):
+    frames = list(stream(server, "a star", num_inference_steps=5, preview_every=preview_every, **RECIPE))
+    assert [frame["step"].item() for frame in frames] == [1, 2, 3, 4, 5]
+    assert [frame["step"].item() for frame in frames if frame["image"].size] == decoded
+
+
+def test_a_negative_preview_every_is_refused(server):
+    with pytest.raises(InferenceServerException, match=r"preview_every=-1 must be 0 or more"):
+        list(stream(server, "a star", preview_every=-1))

@@ -96,7 +96,7 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         help="a folder, or a file's name in which {prompt}, {seed} and {index} are filled in "
         "(default: %(default)s); no file is overwritten",
     )
-    files.add_argument("--no-preview", action="store_true", help="no progress by step, which decodes every step")
+    files.add_argument("--no-preview", action="store_true", help="no progress by step")
     files.add_argument("--quiet", action="store_true", help="no progress, only errors")
     _add_connection(parser)
 

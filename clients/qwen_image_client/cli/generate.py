@@ -14,6 +14,7 @@ from qwen_image_client.client import Client
 from qwen_image_client.image import GeneratedImage
 from qwen_image_client.png import load_recipe
 
+ONLY_THE_LAST = 2**31 - 1  # steps between decoded previews
 _ROW_OPTIONS = (
     "prompt",
     "negative_prompt",
@@ -69,7 +70,7 @@ def _images(client: Client, arguments: Arguments, options: dict[str, Any]) -> Se
 def _images_with_progress(client: Client, options: dict[str, Any]) -> Sequence[GeneratedImage]:
     images: Sequence[GeneratedImage] = []
     with tqdm(unit="step", file=sys.stderr) as bar:
-        for preview in client.stream(**options):
+        for preview in client.stream(**options, preview_every=ONLY_THE_LAST):
             bar.total = preview.num_inference_steps
             bar.update(preview.step - bar.n)
             images = preview.images
