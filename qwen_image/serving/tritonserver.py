@@ -9,6 +9,7 @@ import importlib.util
 import itertools
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from typing import IO
 
 from qwen_image.errors import ServerFailed
 
+PROBLEM = re.compile(r"^E\d{4} |failed to load|^\w*Error: |Traceback")
 UNASSIGNED_PORTS = (12_000, 32_000)
 
 
@@ -132,8 +134,11 @@ class TritonServer:
             time.sleep(0.1)
         return time.monotonic() - start
 
-    def log_tail(self, lines: int = 40) -> str:
-        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+    def log_tail(self, lines: int = 15) -> str:
+        """What the log says went wrong, and how it ends."""
+        log = self.log_path.read_text(errors="replace").splitlines()
+        problems = [line for line in log if PROBLEM.search(line)]
+        return "\n".join([*problems[:lines], "...", *log[-lines:]])
 
     def stop(self) -> int | None:
         """Finish what is in flight, for `exit_timeout_s` at most, then end the process; its exit code.

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -155,7 +156,11 @@ def test_a_timeout_exits_with_1_after_ending_the_work(server, url, tmp_path):
 @pytest.mark.parametrize(
     ("command", "protocol"),
     [
-        (["sh", str(EXAMPLES / "curl.sh")], "http"),
+        pytest.param(
+            ["sh", str(EXAMPLES / "curl.sh")],
+            "http",
+            marks=pytest.mark.skipif(shutil.which("curl") is None, reason="no curl: apt-get install curl"),
+        ),
         ([sys.executable, str(EXAMPLES / "tritonclient_http.py")], "http"),
         ([sys.executable, str(EXAMPLES / "tritonclient_grpc.py")], "grpc"),
         ([sys.executable, str(EXAMPLES / "stream.py")], "grpc"),
