@@ -1,11 +1,14 @@
-"""Measure prompt adherence on held-out scenes: python -m demo.evaluate --checkpoint demo/checkpoint."""
+"""Measure prompt adherence on held-out scenes, through a running server or through diffusers."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import random
+import statistics
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,18 +86,62 @@ def evaluate(generate: Generate, questions: Sequence[Question] | None = None) ->
     return Report(asked, images, [check(q.scene, image) for q, image in zip(asked, images, strict=True)])
 
 
+def time_one(generate: Generate, repetitions: int = 5) -> list[float]:
+    """Seconds a picture takes, asked for alone; another prompt every time, and one before to warm up."""
+    seconds = []
+    for question in exam()[: repetitions + 1]:
+        start = time.perf_counter()
+        generate([question.prompt], [question.seed])
+        seconds.append(time.perf_counter() - start)
+    return seconds[1:]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoint", type=Path, default=Path("demo/checkpoint"))
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--server", metavar="HOST:PORT", help="a running server over the checkpoint, its gRPC address")
+    source.add_argument("--checkpoint", type=Path, default=Path("demo/checkpoint"), help="painted with diffusers")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--scale", type=float, default=4.0)
     parser.add_argument("--out", type=Path, default=Path("demo/run/exam"))
+    parser.add_argument("--speed", action="store_true", help="time single pictures instead of the exam")
     args = parser.parse_args()
-    report = evaluate(_pipeline(args.checkpoint, args.steps, args.scale))
+    if args.server:
+        generate = through_server(args.server, args.steps, args.scale)
+    else:
+        generate = _pipeline(args.checkpoint, args.steps, args.scale)
+    if args.speed:
+        seconds = time_one(generate)
+        print(f"median {statistics.median(seconds):.2f} s of", ", ".join(f"{each:.2f}" for each in seconds))
+        return
+    report = evaluate(generate)
     report.save(args.out)
     for name, score in report.scores.items():
         goal = f"   goal {GOALS[name]:.0%}" if name in GOALS else ""
         print(f"{name:28} {score:6.1%}{goal}")
+
+
+def through_server(url: str, steps: int = 20, scale: float = 4.0, in_flight: int = 8) -> Generate:
+    """Asks a running server, a request a picture and `in_flight` of them at a time.
+
+    Raises:
+        SystemExit: no server is ready there.
+    """
+    from qwen_image_client import Client
+
+    def generate(prompts: Sequence[str], seeds: Sequence[int]) -> list[Image.Image]:
+        def paint(prompt: str, seed: int) -> Image.Image:
+            options = {"negative_prompt": " ", "num_inference_steps": steps, "true_cfg_scale": scale}
+            [made] = client.generate(prompt, seed=seed, height=128, width=128, **options)
+            assert made.image is not None
+            return made.image
+
+        with Client(url) as client, ThreadPoolExecutor(in_flight) as pool:
+            if not client.is_ready():
+                raise SystemExit(f"no server is ready at {url}: scripts/serve starts one")
+            return list(pool.map(paint, prompts, seeds))
+
+    return generate
 
 
 def _pipeline(checkpoint: Path, steps: int, scale: float) -> Generate:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from demo.evaluate import EXAM, GOALS, evaluate, exam
+from demo.evaluate import EXAM, GOALS, evaluate, exam, time_one
 from demo.painter import paint
 
 
@@ -32,3 +32,15 @@ def test_a_painter_who_knows_the_scenes_passes(tmp_path: Path) -> None:
 def test_blank_pictures_fail() -> None:
     report = evaluate(lambda prompts, seeds: [Image.new("RGB", (128, 128), "white")] * len(prompts), exam()[::20])
     assert report.scores["everything"] == 0
+
+
+def test_pictures_are_timed_alone_after_one_to_warm_up() -> None:
+    asked: list[Sequence[str]] = []
+
+    def generate(prompts: Sequence[str], seeds: Sequence[int]) -> list[Image.Image]:
+        asked.append(prompts)
+        return [Image.new("RGB", (128, 128))]
+
+    assert len(time_one(generate, repetitions=3)) == 3
+    assert len(asked) == 4
+    assert all(len(prompts) == 1 for prompts in asked)
