@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -72,10 +71,3 @@ def _refuse_contradiction(steps: Any, sigmas: Any) -> None:
             f"num_inference_steps={int(steps[steps != sigmas.shape[1]][0])} but sigmas has {sigmas.shape[1]} values; "
             "leave num_inference_steps out or make them agree"
         )
-
-
-def defaults() -> Iterator[tuple[str, Any]]:
-    """The documented defaults by input name, for docs and clients' help."""
-    for each in fields(GenerationParams):
-        if each.name in ("num_inference_steps", "true_cfg_scale", "height", "width"):
-            yield each.name, each.default

@@ -10,7 +10,6 @@ import itertools
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -243,9 +242,3 @@ def environment() -> dict[str, str]:
         "VIRTUAL_ENV": sys.prefix,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(site_packages), os.environ.get("PYTHONPATH", "")])),
     }
-
-
-def tritonserver_on_path() -> Path | None:
-    """NVIDIA's own tritonserver, where the image has one."""
-    found = shutil.which("tritonserver")
-    return Path(found) if found else None

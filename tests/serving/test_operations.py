@@ -116,7 +116,7 @@ def test_many_requests_of_mixed_sizes_leave_memory_flat(server, at_once):
 
     assert all(at_once(one, range(300)))
     resident, shared = resident_bytes(server), shared_memory_bytes(server)
-    assert all(at_once(one, range(1000)))
+    assert all(at_once(one, range(2000)))
     assert resident_bytes(server) - resident < 150 * MEBIBYTE
     assert shared_memory_bytes(server) - shared < 16 * MEBIBYTE
 
