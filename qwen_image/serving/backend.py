@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import locale
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,18 +25,37 @@ def error_response(error: BaseException, request_id: str) -> Any:
     """The response for an error: its own words for ours, the type too for anybody else's. The log has the id."""
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), "INTERNAL")
     message = str(error) if isinstance(error, QwenImageError) else f"{type(error).__name__}: {error}"
-    log = pb_utils.Logger.log_error if status == "INTERNAL" else pb_utils.Logger.log_info
-    log(f"[request {request_id or '-'}] {status}: {message}")
+    is_expected = status != "INTERNAL"
+    log = LOG.info if is_expected else LOG.error
+    log("[request %s] %s: %s", request_id or "-", status, message, exc_info=None if is_expected else error)
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, getattr(pb_utils.TritonError, status)))
 
 
 def log_warm(model: str, seconds: float) -> None:
     """The model has computed once: Triton calls it ready after this line."""
-    pb_utils.Logger.log_info(f"[{model}] warm after {seconds:.1f} s")
+    LOG.info("[%s] warm after %.1f s", model, seconds)
 
 
-def log_info(request_id: str, message: str) -> None:
-    pb_utils.Logger.log_info(f"[request {request_id or '-'}] {message}")
+def log_request(request_id: str, message: str, *, level: int = logging.INFO) -> None:
+    LOG.log(level, "[request %s] %s", request_id or "-", message)
+
+
+def _standard_error_log() -> logging.Logger:
+    """Lines like Triton's, on the standard error that this process shares with the server.
+
+    Triton's own logger sends each line to the server and holds up the process's other messages until it is answered.
+    """
+    handler = logging.StreamHandler()
+    line = "%(levelname).1s%(asctime)s.%(msecs)03d %(process)d %(filename)s:%(lineno)d] %(message)s"
+    handler.setFormatter(logging.Formatter(line, datefmt="%m%d %H:%M:%S"))
+    log = logging.getLogger("qwen_image.serving")
+    log.propagate = False
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)
+    return log
+
+
+LOG = _standard_error_log()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import Hashable, Sequence
@@ -10,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from qwen_image.denoise import Advance, Latents
 from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
 from qwen_image.rounds import Rounds
+from qwen_image.serving.backend import log_request
 from qwen_image.serving.bls import call
 from qwen_image.serving.job import Image
 from qwen_image.serving.metrics import Metrics
@@ -87,7 +88,7 @@ class DitClient:
         for attempt in range(TRIES):
             if attempt:
                 self._metrics.add("qwen_image_retried_steps_total")
-                pb_utils.Logger.log_warn(f"[request {step.held.request_id or '-'}] step tried again: {error}")
+                log_request(step.held.request_id, f"step tried again: {error}", level=logging.WARNING)
             try:
                 return (await self._call([step]))[0]
             except NotHeld as miss:

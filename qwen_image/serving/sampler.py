@@ -21,7 +21,7 @@ from qwen_image.denoise import State, denoise, together
 from qwen_image.errors import Cancelled, Unavailable
 from qwen_image.latents import unpack_latents
 from qwen_image.schedule import Schedule
-from qwen_image.serving.backend import ModelSettings, error_response, log_info
+from qwen_image.serving.backend import ModelSettings, error_response, log_request
 from qwen_image.serving.bls import call
 from qwen_image.serving.dit_client import DitClient
 from qwen_image.serving.job import Image, Job, read_job
@@ -109,7 +109,7 @@ class SamplerModel:
             self._metrics.add("qwen_image_images_in_flight", -images)
 
     async def _answer(self, job: Job, ticket: Ticket, sender: Any) -> None:
-        log_info(job.request_id, f"images: {len(job.images)} of {job.width}x{job.height}, steps {job.step_counts}")
+        log_request(job.request_id, f"images: {len(job.images)} of {job.width}x{job.height}, steps {job.step_counts}")
         self._check_wanted(ticket)
         if self.streams:
             await self._answer_every_step(job, ticket, sender)
@@ -118,7 +118,7 @@ class SamplerModel:
             async for last in self._states(job):  # noqa: B007 - only the last states are wanted
                 self._check_wanted(ticket)
             sender.send(response(**self._outputs(job, last)), flags=FINAL)
-        log_info(job.request_id, "done")
+        log_request(job.request_id, "done")
 
     async def _answer_every_step(self, job: Job, ticket: Ticket, sender: Any) -> None:
         """A preview is decoded while the next step is computed, one at a time: the VAE never falls behind."""

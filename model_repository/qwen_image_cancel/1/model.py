@@ -4,7 +4,7 @@ import numpy as np
 
 from qwen_image.cancellation import LONGEST_REQUEST_ID, cancel_everywhere, sockets_folder
 from qwen_image.errors import InvalidRequest
-from qwen_image.serving.backend import error_response, log_info
+from qwen_image.serving.backend import error_response, log_request
 from qwen_image.serving.tensors import response, text_column
 
 
@@ -26,7 +26,7 @@ class TritonPythonModel:
                     f"{LONGEST_REQUEST_ID} bytes"
                 )
             cancelled = cancel_everywhere(request_id, self._folder)
-            log_info(request_id, f"cancelled: {cancelled} images")
+            log_request(request_id, f"cancelled: {cancelled} images")
             return response(cancelled=np.array([cancelled], np.int32))
         except Exception as error:
             return error_response(error, request.request_id())
