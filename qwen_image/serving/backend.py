@@ -33,11 +33,11 @@ def error_response(error: BaseException, request_id: str) -> Any:
 
 def log_warm(model: str, seconds: float) -> None:
     """The model has computed once: Triton calls it ready after this line."""
-    LOG.info("[%s] warm after %.1f s", model, seconds)
+    LOG.info("[%s] warm after %.1f s", model, seconds, stacklevel=2)
 
 
 def log_request(request_id: str, message: str, *, level: int = logging.INFO) -> None:
-    LOG.log(level, "[request %s] %s", request_id or "-", message)
+    LOG.log(level, "[request %s] %s", request_id or "-", message, stacklevel=2)
 
 
 def _standard_error_log() -> logging.Logger:

@@ -86,9 +86,6 @@ class DitClient:
     async def _send_alone(self, step: Step) -> Latents | Exception:
         error: QwenImageError = QwenImageError("the call of dit was never made")
         for attempt in range(TRIES):
-            if attempt:
-                self._metrics.add("qwen_image_retried_steps_total")
-                log_request(step.held.request_id, f"step tried again: {error}", level=logging.WARNING)
             try:
                 return (await self._call([step]))[0]
             except NotHeld as miss:
@@ -97,7 +94,9 @@ class DitClient:
                 return final
             except QwenImageError as failed:
                 error, step.held.has_sent_states = failed, False  # whoever takes over starts without them
-                await asyncio.sleep(PAUSE_S)
+                self._metrics.add("qwen_image_failed_steps_total")
+                log_request(step.held.request_id, f"a step failed: {failed}", level=logging.WARNING)
+                await asyncio.sleep(PAUSE_S * attempt)  # another instance may take it at once
         return error
 
     async def _call(self, steps: Sequence[Step]) -> Sequence[Latents]:

@@ -48,7 +48,7 @@ class SamplerModel:
             "qwen_image_images_in_flight",
             "qwen_image_cancelled_images_total",
             "qwen_image_refused_images_total",
-            "qwen_image_retried_steps_total",
+            "qwen_image_failed_steps_total",
             "qwen_image_step_seconds_total",
             "qwen_image_step_calls_total",
         )

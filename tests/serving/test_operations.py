@@ -176,4 +176,4 @@ def test_an_image_survives_the_death_of_a_dit_process(twin_server):
         wait_until_under_way(twin_server)
         stub_of(twin_server, "dit").kill()
         assert np.abs(running.result(120)["latents"] - undisturbed).max() < 1e-4
-    assert metrics(twin_server)['qwen_image_retried_steps_total{model="sampler"}'] >= 1
+    assert metrics(twin_server)['qwen_image_failed_steps_total{model="sampler"}'] >= 1

@@ -86,9 +86,11 @@ def test_a_server_that_was_never_started_is_not_ready_and_stops_without_ado(tmp_
     assert server.stop() is None
 
 
-def test_the_logs_tail_is_its_last_lines(unstarted):
-    unstarted.log_path.write_bytes(b"".join(b"line %d\n" % number for number in range(100)) + b"\xff end")
-    assert unstarted.log_tail(2) == "line 99\n\N{REPLACEMENT CHARACTER} end"
+def test_the_logs_summary_is_what_went_wrong_and_the_last_lines(unstarted):
+    lines = [b"line %d" % number for number in range(100)]
+    lines[3] = b"E1128 00:33:01.659101 8298 model_lifecycle.cc:642] failed to load 'dit'"
+    unstarted.log_path.write_bytes(b"\n".join([*lines, b"\xff end"]))
+    assert unstarted.log_tail(2).splitlines() == [lines[3].decode(), "...", "line 99", "\N{REPLACEMENT CHARACTER} end"]
 
 
 def test_this_pythons_shared_library_is_found():
