@@ -79,6 +79,8 @@ def sockets_folder() -> Path:
     """The folder that this server's model processes share: they all are children of one tritonserver."""
     folder = Path(tempfile.gettempdir()) / f"qwen_image-{os.getuid()}-{os.getppid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user: remove it, cancellation goes through it")
     return folder
 
 

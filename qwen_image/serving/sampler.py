@@ -9,6 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,8 @@ class SamplerModel:
         while self._admission.in_flight + self._admission.waiting and time.monotonic() < deadline:
             time.sleep(0.05)
         self._socket_path.unlink(missing_ok=True)
+        with suppress(OSError):  # the other sampler's socket may be in it still
+            self._socket_path.parent.rmdir()
         self._metrics.close()
 
     async def _serve(self, job: Job, sender: Any) -> None:
