@@ -21,8 +21,9 @@ from scripts.bench_perf_analyzer import PROMPTS, WHEEL, Protocol, measure
 from scripts.bench_report import ROOT, Figure, as_json, surroundings, table
 from scripts.bench_requests import prompt_of
 from scripts.bench_server import memory_gib, started, triton_version
-from scripts.serving import TINY_CHECKPOINT, show
+from scripts.serving import show
 
+TINY_CHECKPOINT = ROOT / ".cache" / "tiny_checkpoint"
 WIDE_CHECKPOINT = ROOT / ".cache" / "tiny_checkpoint_3584"
 QWEN_IMAGE_STATES = 3584  # values of one token's text states
 PROMPT_TOKENS = 512

@@ -9,24 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from build.repository import render_repository
-from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint, resolve_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO_CHECKPOINT = ROOT / "demo" / "checkpoint"
-TINY_CHECKPOINT = ROOT / ".cache" / "tiny_checkpoint"
 
 
 def checkpoint_folder(name: str | None, revision: str | None) -> Path:
-    """The checkpoint that was named; else the demo's; else a tiny random one, made on the spot."""
-    if name is not None:
-        return resolve_checkpoint(name, revision)
-    if DEMO_CHECKPOINT.is_dir():
-        return DEMO_CHECKPOINT
-    if not (TINY_CHECKPOINT / "model_index.json").is_file():
-        write_tiny_checkpoint(TINY_CHECKPOINT)
-    return TINY_CHECKPOINT
+    """The checkpoint that was named; else the demo's."""
+    return DEMO_CHECKPOINT if name is None else resolve_checkpoint(name, revision)
 
 
 @contextlib.contextmanager

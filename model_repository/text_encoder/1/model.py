@@ -42,7 +42,11 @@ class TritonPythonModel:
             except Exception as error:  # a bad prompt never sinks its batch-mates
                 answers[position] = error_response(error, request.request_id())
         prompts = [token_ids for columns in tokenized.values() for column in columns.values() for token_ids in column]
-        states = iter(self._encode(prompts))
+        try:
+            states = iter(self._encode(prompts))
+        except Exception as error:  # the engine failed: those it had taken get its error, the others keep their own
+            answers |= {position: error_response(error, requests[position].request_id()) for position in tokenized}
+            tokenized = {}
         for position, columns in tokenized.items():
             answers[position] = self._response(
                 {name: [next(states) for _ in column] for name, column in columns.items()}
@@ -76,7 +80,7 @@ class TritonPythonModel:
 def padded(states):
     """Rows of (T_i, dim) -> (B, T, dim), right-padded with zeros, and the mask (B, T).
 
-    Never without tokens: an absent negative prompt is one masked token, since Triton can't cache an empty tensor.
+    Never without tokens: an absent negative prompt is one masked token, so that no tensor on its way is empty.
     """
     lengths = np.array([len(each) for each in states])
     longest = max(1, lengths.max())
