@@ -28,6 +28,7 @@ from qwen_image.errors import ServerFailed
 
 PROBLEM = re.compile(r"^E\d{4} |failed to load|^\w*Error: |Traceback")
 UNASSIGNED_PORTS = (12_000, 32_000)
+SETTLE_S = 1.0  # a request is counted once it reached the sampler, and the count is handed over ten times a second
 
 
 def _is_free(port: int) -> bool:
@@ -161,9 +162,13 @@ class TritonServer:
         return self.process.returncode
 
     def _wait_for_images_in_flight(self) -> None:
-        deadline = time.monotonic() + self.exit_timeout_s
-        while self.images_in_flight() > 0 and time.monotonic() < deadline:
+        busy_at = now = time.monotonic()
+        deadline = now + self.exit_timeout_s
+        while now - busy_at < SETTLE_S and now < deadline and self.is_ready():
             time.sleep(0.1)
+            now = time.monotonic()
+            if self.images_in_flight() > 0:
+                busy_at = now
 
     def images_in_flight(self) -> int:
         """Images that the samplers hold now, by the server's own metrics; 0 if it does not answer."""
