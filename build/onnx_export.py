@@ -1,0 +1,79 @@
+"""PyTorch modules to ONNX files: the one place that knows torch's exporter."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import onnx_ir
+import onnxscript.optimizer
+import torch
+from onnx_ir.passes.common import CommonSubexpressionEliminationPass
+from torch import nn
+
+OPSET = 23  # the first with Attention and RMSNormalization
+
+
+def export_module(
+    module: nn.Module,
+    examples: Mapping[str, torch.Tensor],
+    dynamic_shapes: Mapping[str, Mapping[int, Any]],
+    outputs: Sequence[str],
+    path: Path,
+    *,
+    weights_as_inputs: bool = False,
+) -> Path:
+    """Write `module` called with `examples` (its arguments in order) to `path`, atomically.
+
+    Weights lie beside it in `path`.data, written once; or, `weights_as_inputs`, they are inputs of the graph under
+    their parameters' names and nothing of them is written: the module may then live on the meta device.
+    """
+    program = _program(module, examples, dynamic_shapes, outputs)
+    graph = program.model.graph
+    if weights_as_inputs:
+        for name, _ in module.named_parameters():
+            weight = graph.initializers.pop(name)
+            weight.const_value = None
+            graph.inputs.append(weight)
+    onnxscript.optimizer.optimize(program.model)
+    CommonSubexpressionEliminationPass()(program.model)
+    return _write(program.model, path, external_data=not weights_as_inputs)
+
+
+def _program(
+    module: nn.Module,
+    examples: Mapping[str, torch.Tensor],
+    dynamic_shapes: Mapping[str, Mapping[int, Any]],
+    outputs: Sequence[str],
+) -> Any:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), torch.inference_mode():
+        warnings.simplefilter("ignore")  # names of axes that are equal, deprecations inside the exporter
+        return torch.onnx.export(
+            module.eval(),
+            tuple(examples.values()),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=list(examples),
+            output_names=list(outputs),
+            dynamic_shapes=tuple(dict(dynamic_shapes[name]) for name in examples),
+            optimize=False,
+            verbose=False,
+        )
+
+
+def _write(model: onnx_ir.Model, path: Path, *, external_data: bool) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        onnx_ir.save(model, staging, external_data=f"{path.name}.data" if external_data else None)
+        staging.rename(path)  # the file appears last, so that its being there means that all is
+    finally:
+        staging.unlink(missing_ok=True)
+    return path
