@@ -17,8 +17,7 @@ RUN PIP_CONSTRAINT='' python3 -m pip install --no-cache-dir --no-deps --no-build
         --only-binary=:all: --no-binary=tensorrt-cu13 \
         --target=/opt/qwen-image/packages --requirement=/opt/qwen-image/requirements/gpu.txt
 
-ENV HOME=/var/cache/qwen-image \
-    LD_LIBRARY_PATH=/opt/tensorrt/lib:${LD_LIBRARY_PATH} \
+ENV LD_LIBRARY_PATH=/opt/tensorrt/lib:${LD_LIBRARY_PATH} \
     OMP_WAIT_POLICY=PASSIVE \
     PYTHONPATH=/opt/qwen-image:/opt/qwen-image/packages
 
@@ -49,6 +48,7 @@ LABEL org.opencontainers.image.title="Qwen-Image on Triton" \
       org.opencontainers.image.licenses="Apache-2.0 AND LicenseRef-NVIDIA-Deep-Learning-Container"
 
 USER 1000:1000
+ENV HOME=/var/cache/qwen-image
 EXPOSE 8000 8001 8002
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=15m --retries=3 \
