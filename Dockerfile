@@ -34,9 +34,7 @@ COPY clients/qwen_image_client qwen_image_client
 COPY model_repository model_repository
 COPY qwen_image qwen_image
 
-# An installed package called build would win over a folder without __init__.py.
-RUN touch build/__init__.py \
-    && python3 -m compileall -q build qwen_image qwen_image_client \
+RUN python3 -m compileall -q build qwen_image qwen_image_client \
     && python3 -c "import accelerate, diffusers, onnxscript, build.gpu_repository, qwen_image_client" \
     && install --directory --owner=1000 --group=1000 /checkpoint /models /var/cache/qwen-image
 

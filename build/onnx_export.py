@@ -6,7 +6,7 @@ import io
 import logging
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,17 @@ def export_module(
     outputs: Sequence[str],
     path: Path,
     *,
+    opset: int = OPSET,
     weights_as_inputs: bool = False,
+    rewrite: Callable[[onnx_ir.Model], None] | None = None,
 ) -> Path:
     """Write `module` called with `examples` (its arguments in order) to `path`, atomically.
 
     Weights lie beside it in `path`.data, written once; or, `weights_as_inputs`, they are inputs of the graph under
-    their parameters' names and nothing of them is written: the module may then live on the meta device.
+    their parameters' names and nothing of them is written: the module may then live on the meta device. `rewrite`
+    changes the finished graph.
     """
-    program = _program(module, examples, dynamic_shapes, outputs)
+    program = _program(module, examples, dynamic_shapes, outputs, opset)
     graph = program.model.graph
     if weights_as_inputs:
         for name, _ in module.named_parameters():
@@ -43,6 +46,8 @@ def export_module(
             graph.inputs.append(weight)
     onnxscript.optimizer.optimize(program.model)
     CommonSubexpressionEliminationPass()(program.model)
+    if rewrite is not None:
+        rewrite(program.model)
     return _write(program.model, path, external_data=not weights_as_inputs)
 
 
@@ -51,6 +56,7 @@ def _program(
     examples: Mapping[str, torch.Tensor],
     dynamic_shapes: Mapping[str, Mapping[int, Any]],
     outputs: Sequence[str],
+    opset: int,
 ) -> Any:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), torch.inference_mode():
@@ -59,7 +65,7 @@ def _program(
             module.eval(),
             tuple(examples.values()),
             dynamo=True,
-            opset_version=OPSET,
+            opset_version=opset,
             input_names=list(examples),
             output_names=list(outputs),
             dynamic_shapes=tuple(dict(dynamic_shapes[name]) for name in examples),

@@ -1,6 +1,7 @@
 """Render a model repository for Triton: strict templates, a checked checkpoint, a new folder.
 
 python build/repository.py --checkpoint FOLDER_OR_ID --output repository
+python build/repository.py --checkpoint FOLDER_OR_ID --output repository --profile gpu --engines engines
 """
 
 from __future__ import annotations
@@ -10,75 +11,60 @@ import os
 import shutil
 import string
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from build.compiled import Compiled, find_compiled
+from build.profile import PROFILES, CpuProfile, Profile
 from qwen_image.checkpoint import Checkpoint, open_checkpoint, resolve_checkpoint
-from qwen_image.errors import QwenImageError
+from qwen_image.errors import QwenImageError, RenderError
 from qwen_image.params import Limits
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "model_repository"
 RENDERED = (".pbtxt", ".json")
-
-
-@dataclass(frozen=True, slots=True)
-class CpuProfile:
-    """A machine without a GPU: everything in float32 on the Python backend."""
-
-    max_rows: int = 8  # images in one request
-    device: str = "cpu"
-    dtype: str = "float32"
-    dit_kind: str = "KIND_CPU"
-    dit_max_batch_size: int = 8
-    dit_instances: int = 1
-    dit_threads: int = os.cpu_count() or 1
-    max_batch_tokens: int = 65_536  # image tokens of one batch of the transformer, both guidance branches counted
-    prompt_store_bytes: int = 256 * 1024 * 1024  # text states of running images, held beside the transformer
-    vae_max_batch_size: int = 8
-    vae_threads: int = os.cpu_count() or 1
-    text_encoder_max_batch_size: int = 16
-    text_encoder_cache_bytes: int = 64 * 1024 * 1024
-    text_encoder_dtype: str = "float32"
-    text_encoder_max_num_seqs: int = 32
-    text_encoder_kv_cache_bytes: int = 256 * 1024 * 1024
-    text_encoder_enforce_eager: str = "true"
-    max_images_in_flight: int = 16
-    max_images_waiting: int = 64
-    steps_per_call: int = 1
-
-
-PROFILES = {"cpu": CpuProfile}
-
-
-class RenderError(QwenImageError):
-    """A template and its values do not fit together, or the output is in the way."""
+PLAN_MODELS = {"vae_decoder_plan"}  # on Triton's TensorRT backend, where the profile has it
 
 
 def render_repository(
-    checkpoint: Checkpoint, output: Path, *, profile: CpuProfile | None = None, limits: Limits | None = None
+    checkpoint: Checkpoint,
+    output: Path,
+    *,
+    profile: Profile | None = None,
+    limits: Limits | None = None,
+    engines: Path | None = None,
 ) -> Path:
     """Write the repository to `output`, which must not exist or be an earlier rendering, and return it.
 
-    RenderError: a placeholder without a value, a value without a placeholder, a config that Triton would refuse.
+    `engines` is where the profile's engines lie. RenderError: a placeholder without a value, a value without a
+    placeholder, a config that Triton would refuse. EngineError: an engine that is missing, or is not for this.
     """
-    values = template_values(checkpoint, profile or CpuProfile(), limits or Limits())
+    profile, limits = profile or CpuProfile(), limits or Limits()
+    compiled = find_compiled(checkpoint, profile, limits, engines)
     staging = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     try:
-        write_templates(staging, values)
+        write_templates(staging, template_values(checkpoint, profile, limits, compiled), profile)
+        compiled.place(staging)
         replace_folder(staging, output)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return output
 
 
-def write_templates(folder: Path, values: Mapping[str, str]) -> None:
+def templates_of(profile: Profile) -> list[Path]:
+    """The files of the models that a profile serves."""
+    left_out = PLAN_MODELS - {profile.vae_plan}
+    files = (path for path in TEMPLATES.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return sorted(path for path in files if path.relative_to(TEMPLATES).parts[0] not in left_out)
+
+
+def write_templates(folder: Path, values: Mapping[str, str], profile: Profile) -> None:
     """Every template with its placeholders filled, each configuration checked."""
     used: set[str] = set()
-    for template in sorted(path for path in TEMPLATES.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+    for template in templates_of(profile):
         target = folder / template.relative_to(TEMPLATES)
         target.parent.mkdir(parents=True, exist_ok=True)
         text = template.read_text(encoding="utf-8")
@@ -93,11 +79,16 @@ def write_templates(folder: Path, values: Mapping[str, str]) -> None:
         raise RenderError(f"no template uses the value{'s' if len(unused) > 1 else ''} {', '.join(unused)}")
 
 
-def template_values(checkpoint: Checkpoint, profile: CpuProfile, limits: Limits) -> dict[str, str]:
+def template_values(checkpoint: Checkpoint, profile: Profile, limits: Limits, compiled: Compiled) -> dict[str, str]:
     height, width = checkpoint.default_size
+    min_image_tokens, max_image_tokens = limits.image_tokens(checkpoint.family)
     values: dict[str, Any] = {
         **asdict(profile),
         **asdict(limits),
+        "engine_manifest": compiled.block or "",
+        "vae_plan": profile.vae_plan,
+        "min_image_tokens": min_image_tokens,
+        "max_image_tokens": max_image_tokens,
         "checkpoint": checkpoint.folder.resolve(),
         "family": checkpoint.family.pipeline_class,
         "default_height": height,
@@ -153,28 +144,40 @@ def picked(settings: type, options: argparse.Namespace) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Render a model repository for Triton.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--checkpoint", required=True, help="a folder in the diffusers layout, or a Hugging Face id")
-    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
-    parser.add_argument("--output", type=Path, default=Path("repository"))
-    parser.add_argument("--profile", choices=sorted(PROFILES), default="cpu")
-    add_options(parser, CpuProfile)
-    add_options(parser, Limits)
-    options = parser.parse_args()
+    options = _options()
+    settings = PROFILES[options.profile]
     try:
         checkpoint = open_checkpoint(resolve_checkpoint(options.checkpoint, options.revision))
         print(
             render_repository(
                 checkpoint,
                 options.output,
-                profile=picked(PROFILES[options.profile], options),
+                profile=picked(settings, options),
                 limits=picked(Limits, options),
+                engines=options.engines,
             )
         )
     except QwenImageError as error:
         raise SystemExit(f"error: {error}") from error
+
+
+def _options() -> argparse.Namespace:
+    """The profile is read first: it has the defaults of the other options."""
+    chooser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    chooser.add_argument("--profile", choices=sorted(PROFILES), default="cpu", help="whose defaults are taken")
+    parser = argparse.ArgumentParser(
+        description="Render a model repository for Triton.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        parents=[chooser],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--checkpoint", required=True, help="a folder in the diffusers layout, or a Hugging Face id")
+    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    parser.add_argument("--output", type=Path, default=Path("repository"))
+    parser.add_argument("--engines", type=Path, help="what build/engines.py built; needed unless --engine is torch")
+    add_options(parser, PROFILES[chooser.parse_known_args()[0].profile])
+    add_options(parser, Limits)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ QwenImageError
 ├── Cancelled           the caller ended it
 ├── NotHeld             the transformer's side wants the text states again
 ├── CheckpointError     the checkpoint can't be served as it is
-└── ServerFailed        tritonserver did not start or died
+├── ServerFailed        tritonserver did not start or died
+├── EngineError         a compiled engine does not fit: build it again
+└── RenderError         a model repository can't be rendered
 """
 
 
@@ -36,3 +38,11 @@ class CheckpointError(QwenImageError):
 
 class ServerFailed(QwenImageError):  # noqa: N818
     """The tritonserver process could not start, or ended before it was ready."""
+
+
+class EngineError(QwenImageError):
+    """A compiled engine that is missing, does not fit what is asked of it, or was made for something else."""
+
+
+class RenderError(QwenImageError):
+    """A template and its values do not fit together, or the output is in the way."""

@@ -26,6 +26,11 @@ class Limits:
     max_true_cfg_scale: float = 50.0
     max_prompt_bytes: int = 100_000
 
+    def image_tokens(self, family: Family = QWEN_IMAGE) -> tuple[int, int]:
+        """The fewest and the most transformer tokens that a picture within the limits has."""
+        multiple = family.size_multiple
+        return (-(-self.min_side // multiple)) ** 2, min(self.max_pixels, self.max_side**2) // multiple**2
+
 
 @dataclass(frozen=True, slots=True)
 class GenerationParams:

@@ -28,3 +28,7 @@ class Engine(Protocol):
     def velocity(self, batch: Batch) -> torch.Tensor:
         """The predicted flow (noise minus picture), float32, shaped as `batch.tokens`."""
         ...
+
+    def max_rows(self, image_tokens: int) -> int:
+        """How many rows of that many image tokens one batch may have."""
+        ...

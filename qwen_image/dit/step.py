@@ -38,33 +38,33 @@ class StepRow:
 
 
 def advance(
-    rows: Sequence[StepRow], engine: Engine, channels: int, max_batch_tokens: int
+    rows: Sequence[StepRow], engine: Engine, channels: int
 ) -> Iterator[tuple[list[int], torch.Tensor | Exception]]:
     """Advance all rows, batch by batch: yields positions in `rows` and their latents, (B, L, channels) float32.
 
-    Sizes are grouped, not refused. `max_batch_tokens` bounds the image tokens of one batch, both guidance branches
-    counted; a single row is never split. A batch that fails yields its error, so that the others still get theirs.
+    Sizes are grouped, not refused. The engine bounds a batch, both guidance branches counted; a single row is never
+    split. A batch that fails yields its error, so that the others still get theirs.
     """
     order = sorted(range(len(rows)), key=lambda position: rows[position].group)
     for _, same in groupby(order, key=lambda position: rows[position].group):
-        for positions in _within_budget(list(same), rows, max_batch_tokens):
+        for positions in _as_large_as_allowed(list(same), rows, engine):
             try:
                 yield positions, _advance_batch([rows[position] for position in positions], engine, channels)
             except Exception as error:
                 yield positions, error
 
 
-def _within_budget(positions: list[int], rows: Sequence[StepRow], max_batch_tokens: int) -> Iterator[list[int]]:
+def _as_large_as_allowed(positions: list[int], rows: Sequence[StepRow], engine: Engine) -> Iterator[list[int]]:
+    max_branches = engine.max_rows(rows[positions[0]].image_tokens)
     batch: list[int] = []
-    tokens = 0
+    branches = 0
     for position in positions:
-        row = rows[position]
-        cost = row.image_tokens * (2 if row.uses_guidance else 1)
-        if batch and tokens + cost > max_batch_tokens:
+        cost = 2 if rows[position].uses_guidance else 1
+        if batch and branches + cost > max_branches:
             yield batch
-            batch, tokens = [], 0
+            batch, branches = [], 0
         batch.append(position)
-        tokens += cost
+        branches += cost
     yield batch
 
 

@@ -16,13 +16,25 @@ SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls anoth
 
 async def call(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> NDArray[Any]:
     """One output of one call. InvalidRequest, Unavailable or NotHeld as the model said; else QwenImageError."""
-    request = pb_utils.InferenceRequest(
+    return _output(await _request(model, inputs, output, request_id).async_exec(), output)
+
+
+def call_and_wait(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> NDArray[Any]:
+    """The same, for a model whose `execute` may block."""
+    return _output(_request(model, inputs, output, request_id).exec(), output)
+
+
+def _request(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> Any:
+    return pb_utils.InferenceRequest(
         model_name=model,
         request_id=request_id,
         inputs=[pb_utils.Tensor(name, value) for name, value in inputs.items()],
         requested_output_names=[output],
+        preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0),
     )
-    response = await request.async_exec()
+
+
+def _output(response: Any, output: str) -> NDArray[Any]:
     if response.has_error():
         raise _error(response.error())
     tensor: NDArray[Any] = pb_utils.get_output_tensor_by_name(response, output).as_numpy()

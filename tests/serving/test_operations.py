@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from build.repository import CpuProfile, render_repository
+from build.profile import CpuProfile
+from build.repository import render_repository
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.processes import resident_bytes, shared_memory_bytes, stub_of

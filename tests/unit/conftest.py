@@ -9,7 +9,8 @@ from diffusers import QwenImagePipeline
 
 from build.repository import render_repository
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
-from qwen_image.dit.torch_engine import TorchEngine
+from qwen_image.dit.load import load_transformer
+from qwen_image.dit.transformer import Transformer
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +27,8 @@ def pipeline(tiny_checkpoint: Path) -> QwenImagePipeline:
 
 
 @pytest.fixture(scope="session")
-def engine(checkpoint: Checkpoint) -> TorchEngine:
-    return TorchEngine(checkpoint)
+def engine(checkpoint: Checkpoint) -> Transformer:
+    return load_transformer(checkpoint)
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from qwen_image.dit.engine import Batch
+from qwen_image.dit.load import load_transformer
 from qwen_image.dit.prompts import Prompt
 from qwen_image.dit.step import StepRow, advance, draw_noise, guide, pad_texts
 from qwen_image.schedule import Schedule
 
 CHANNELS = 64
 TEXT_DIM = 64
-NO_BUDGET = 1 << 30
+NO_LIMIT = 1 << 30
 SQUARE, WIDE = (4, 4), (4, 8)
 
 
@@ -41,9 +42,13 @@ class FakeEngine:
     device = torch.device("cpu")
     dtype = torch.float32
 
-    def __init__(self, fails_on: tuple[int, int] | None = None) -> None:
+    def __init__(self, fails_on: tuple[int, int] | None = None, most_rows: int = NO_LIMIT) -> None:
         self.batches: list[Batch] = []
         self._fails_on = fails_on
+        self._most_rows = most_rows
+
+    def max_rows(self, image_tokens: int) -> int:
+        return self._most_rows
 
     def velocity(self, batch: Batch) -> torch.Tensor:
         self.batches.append(batch)
@@ -52,10 +57,10 @@ class FakeEngine:
         return batch.sigma[:, None, None].expand_as(batch.tokens).clone()
 
 
-def results(rows, engine, max_batch_tokens=NO_BUDGET):
+def results(rows, engine):
     """Every row's latents or error, in the rows' order."""
     found = {}
-    for positions, advanced in advance(rows, engine, CHANNELS, max_batch_tokens):
+    for positions, advanced in advance(rows, engine, CHANNELS):
         for index, position in enumerate(positions):
             assert position not in found
             found[position] = advanced if isinstance(advanced, Exception) else advanced[index]
@@ -164,7 +169,7 @@ def test_rows_are_batched_by_size_and_step_count():
         row(4, grid=WIDE),
         row(5, sigmas=(0.9, 0.5, 0.0)),
     ]
-    batches = [positions for positions, _ in advance(rows, FakeEngine(), CHANNELS, NO_BUDGET)]
+    batches = [positions for positions, _ in advance(rows, FakeEngine(), CHANNELS)]
     assert sorted(batches) == [[0, 3], [1, 4], [2, 5]]
 
 
@@ -185,25 +190,26 @@ def test_guided_and_unguided_rows_share_a_batch_and_only_the_guided_are_computed
 
 
 @pytest.mark.parametrize(
-    ("negatives", "max_batch_tokens", "batches"),
+    ("negatives", "most_rows", "batches"),
     [
-        ([0, 0, 0, 0, 0], 48, [[0, 1, 2], [3, 4]]),
-        ([0, 0, 0, 0, 0], 47, [[0, 1], [2, 3], [4]]),
-        ([2, 2, 2], 64, [[0, 1], [2]]),
-        ([2, 0, 2, 0], 48, [[0, 1], [2, 3]]),
-        ([0, 0, 2], 48, [[0, 1], [2]]),
-        ([2, 2], 16, [[0], [1]]),
-        ([0, 0], 1, [[0], [1]]),
-        ([0, 0], 32, [[0, 1]]),
+        ([0, 0, 0, 0, 0], 3, [[0, 1, 2], [3, 4]]),
+        ([0, 0, 0, 0, 0], 2, [[0, 1], [2, 3], [4]]),
+        ([2, 2, 2], 4, [[0, 1], [2]]),
+        ([2, 0, 2, 0], 3, [[0, 1], [2, 3]]),
+        ([0, 0, 2], 3, [[0, 1], [2]]),
+        ([2, 2], 1, [[0], [1]]),
+        ([0, 0], 0, [[0], [1]]),
+        ([0, 0], 2, [[0, 1]]),
     ],
 )
-def test_a_batch_keeps_within_its_tokens_and_a_row_is_never_split(negatives, max_batch_tokens, batches):
+def test_a_batch_has_no_more_rows_than_the_engine_allows_and_a_row_is_never_split(negatives, most_rows, batches):
     rows = [row(seed, negative=negative) for seed, negative in enumerate(negatives)]
-    assert [positions for positions, _ in advance(rows, FakeEngine(), CHANNELS, max_batch_tokens)] == batches
+    advanced = advance(rows, FakeEngine(most_rows=most_rows), CHANNELS)
+    assert [positions for positions, _ in advanced] == batches
 
 
 def test_no_rows_are_no_batches():
-    assert list(advance([], FakeEngine(), CHANNELS, NO_BUDGET)) == []
+    assert list(advance([], FakeEngine(), CHANNELS)) == []
 
 
 def test_a_batch_that_fails_takes_no_other_along():
@@ -241,10 +247,11 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize("max_batch_tokens", [NO_BUDGET, 64])
-def test_a_row_is_the_same_alone_and_in_company(engine, max_batch_tokens):
+@pytest.mark.parametrize("max_batch_tokens", [NO_LIMIT, 64])
+def test_a_row_is_the_same_alone_and_in_company(checkpoint, max_batch_tokens):
+    engine = load_transformer(checkpoint, max_batch_tokens=max_batch_tokens)
     rows = [row(seed, **values) for seed, values in enumerate(MIXED)]
-    for position, together in enumerate(results(rows, engine, max_batch_tokens)):
+    for position, together in enumerate(results(rows, engine)):
         (alone,) = results([rows[position]], engine)
         assert apart(together, alone) < 1e-5
 

@@ -1,14 +1,16 @@
 """The diffusion transformer: every row of a batch advanced by its own sigmas."""
 
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.dit.load import load_transformer
+from qwen_image.dit.precision import Precision
 from qwen_image.dit.prompts import Prompt, PromptStore
 from qwen_image.dit.step import StepRow, advance
-from qwen_image.dit.torch_engine import TorchEngine
 from qwen_image.errors import InvalidRequest
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.metrics import Metrics
@@ -23,10 +25,18 @@ class TritonPythonModel:
         settings = ModelSettings.from_args(args)
         torch.set_num_threads(settings.integer("threads"))
         checkpoint = open_checkpoint(settings["checkpoint"])
-        self._engine = TorchEngine(checkpoint, device=settings["device"], dtype=getattr(torch, settings["dtype"]))
+        self._engine = load_transformer(
+            checkpoint,
+            engine=settings["engine"],
+            manifest=Path(settings["engine_manifest"]),
+            precision=Precision(settings["precision"]),
+            device=settings["device"],
+            max_batch_tokens=settings.integer("max_batch_tokens"),
+        )
+        tokens = (settings.integer("min_image_tokens"), settings.integer("max_image_tokens"))
+        self._engine.check_covers(tokens, checkpoint.family.max_sequence_length)
         self._channels = checkpoint.token_channels
         self._prompts = PromptStore(settings.integer("prompt_store_bytes"))
-        self._max_batch_tokens = settings.integer("max_batch_tokens")
         self._metrics = Metrics(
             settings.name,
             "qwen_image_dit_steps_total",
@@ -51,7 +61,7 @@ class TritonPythonModel:
         rows = [row for rows in held.values() for row in rows]
         results = [None] * len(rows)
         start = time.perf_counter()
-        for positions, advanced in advance(rows, self._engine, self._channels, self._max_batch_tokens):
+        for positions, advanced in advance(rows, self._engine, self._channels):
             self._count(positions, rows)
             for index, position in enumerate(positions):
                 results[position] = advanced if isinstance(advanced, Exception) else advanced[index].cpu().numpy()
@@ -73,7 +83,7 @@ class TritonPythonModel:
     def _warm_up(self, checkpoint):
         states = self._on_device(np.zeros((16, checkpoint.prompt_embeds_dim), np.float32))
         row = StepRow(None, 0, (4, 4), (1.0, 0.0), Prompt(states, states), 4.0)
-        for _, advanced in advance([row], self._engine, self._channels, self._max_batch_tokens):
+        for _, advanced in advance([row], self._engine, self._channels):
             if isinstance(advanced, Exception):
                 raise advanced
 

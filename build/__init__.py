@@ -1,0 +1,1 @@
+"""A checkpoint to ONNX files, to engines, to a rendered model repository."""

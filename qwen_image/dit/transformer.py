@@ -1,0 +1,88 @@
+"""The transformer: embedders, blocks, output projection. The blocks run on the engine that the repository names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from qwen_image.dit.blocks import BlockInputs, Blocks
+from qwen_image.dit.engine import Batch
+from qwen_image.dit.weights import Weights
+
+THETA = 10_000  # of the rotary positions
+
+
+class Transformer:
+    """diffusers' QwenImageTransformer2DModel around blocks of our own."""
+
+    def __init__(self, weights: Weights, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self.device = blocks.device
+        self.dtype = blocks.precision.dtype
+        self._outside: Any = _outside_blocks(weights, self.dtype, self.device)
+        self._rotary = Rotary(weights.config["axes_dims_rope"], self.device)
+
+    def max_rows(self, image_tokens: int) -> int:
+        """How many rows, guidance branches counted, one call may have."""
+        return self._blocks.max_rows(image_tokens)
+
+    def check_covers(self, image_tokens: tuple[int, int], max_text_tokens: int) -> None:
+        """EngineError unless calls of the fewest to the most image tokens, and up to that much text, can be run."""
+        self._blocks.check_covers(image_tokens, max_text_tokens)
+
+    @torch.inference_mode()
+    def velocity(self, batch: Batch) -> torch.Tensor:
+        """The predicted flow (noise minus picture), float32, shaped as `batch.tokens`."""
+        outside = self._outside
+        image = outside.img_in(batch.tokens.to(self.dtype))  # (B, L, dim)
+        temb = outside.time_text_embed(batch.sigma.to(self.dtype), image)  # (B, dim)
+        image = self._blocks.run(
+            BlockInputs(
+                image=image,
+                text=outside.txt_in(outside.txt_norm(batch.prompt_embeds.to(self.dtype))),  # (B, T, dim)
+                text_mask=batch.prompt_embeds_mask,
+                temb=temb,
+                image_rotary=self._rotary.image(batch.grid),
+                text_rotary=self._rotary.text(batch.grid, batch.prompt_embeds.shape[1]),
+            )
+        )
+        predicted: torch.Tensor = outside.proj_out(outside.norm_out(image, temb))
+        return predicted.float()
+
+
+class Rotary:
+    """diffusers' rotary positions as cosines and sines, float32; the tables used last are held."""
+
+    def __init__(self, axes_dims: Sequence[int], device: torch.device) -> None:
+        from diffusers.models.transformers.transformer_qwenimage import QwenEmbedRope
+
+        self._pos_embed = QwenEmbedRope(theta=THETA, axes_dim=list(axes_dims), scale_rope=True)
+        self._device = device
+        self.image = lru_cache(maxsize=64)(self._image)
+        self.text = lru_cache(maxsize=64)(self._text)
+
+    def _image(self, grid: tuple[int, int]) -> torch.Tensor:
+        """(2, rows * columns, head_dim / 2) of a picture's tokens."""
+        return self._tables(grid, 1)[0]
+
+    def _text(self, grid: tuple[int, int], tokens: int) -> torch.Tensor:
+        """(2, tokens, head_dim / 2): text positions start where those of the picture end."""
+        return self._tables(grid, tokens)[1]
+
+    def _tables(self, grid: tuple[int, int], text_tokens: int) -> list[torch.Tensor]:
+        angles = self._pos_embed([(1, *grid)], max_txt_seq_len=text_tokens, device=torch.device("cpu"))
+        return [torch.stack([each.real, each.imag]).to(self._device) for each in angles]
+
+
+def _outside_blocks(weights: Weights, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    """diffusers' own modules around the blocks."""
+    from diffusers import QwenImageTransformer2DModel
+
+    with torch.device("meta"):
+        module: nn.Module = QwenImageTransformer2DModel.from_config({**weights.config, "num_layers": 0})
+    module.load_state_dict(weights.outside_blocks(dtype, device), assign=True)
+    return module.eval()
