@@ -55,7 +55,6 @@ def build_engines(
     checkpoint: Checkpoint, onnx: Path, output: Path, target: Target, components: Sequence[str] | None = None
 ) -> list[Path]:
     """Build every component's engine into `output`; their manifests. EngineError says what can't be built, and why."""
-    output.mkdir(parents=True, exist_ok=True)
     return [
         build_engine(checkpoint, component, onnx_path(onnx, component, target.precision), output, target)
         for component in components or ("block", *VAE_COMPONENTS)
@@ -67,6 +66,7 @@ def build_engine(checkpoint: Checkpoint, component: str, source: Path, output: P
     if not source.is_file():
         raise EngineError(f"{source} is missing: python build/export.py writes it")
     described = _description(checkpoint, component, source, target)
+    output.mkdir(parents=True, exist_ok=True)
     path = output / f"{_name(component, described)}.json"
     if _is_done(path, described):
         print(f"{component}: {path.stem} is there")

@@ -48,13 +48,16 @@ def load_transformer(
 def _compiled(
     checkpoint: Checkpoint, weights: Weights, engine: str, path: Path, precision: Precision, device: str
 ) -> Blocks:
+    capability = device_capability()
+    if engine in LIBRARIES and capability is None:
+        raise EngineError(f"engine={engine} runs on a GPU, and PyTorch finds none here; engine=torch runs anywhere")
     manifest, file = checked_engine(
         path,
         library=engine,
         library_version=library_version(engine),
         precision=precision,
         config_fingerprint=config_fingerprint(checkpoint.folder / "transformer"),
-        compute_capability=None if engine == "onnxruntime" else device_capability(),
+        compute_capability=capability if engine in LIBRARIES else None,
     )
     if engine == "onnxruntime":
         return OnnxBlocks(manifest, file, weights)

@@ -99,7 +99,8 @@ def check_covered(
 ) -> None:
     """EngineError unless every picture size and prompt length that requests may have is held."""
     least, most = image_tokens
-    for tokens in {least, most, *(each.image_tokens.most + 1 for each in profiles if each.image_tokens.most < most)}:
+    beyond_each = {each.image_tokens.most + 1 for each in profiles if each.image_tokens.most < most}
+    for tokens in sorted({least, most} | beyond_each):
         held = [each for each in profiles if each.image_tokens.holds(tokens) and each.rows.most >= rows]
         if not any(each.text_tokens.least == 1 and each.text_tokens.most >= max_text_tokens for each in held):
             raise EngineError(

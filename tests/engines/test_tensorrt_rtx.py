@@ -1,0 +1,199 @@
+"""Real TensorRT-RTX builds, without a GPU: tiny and full size, from the files that ONNX Runtime checks."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from diffusers import AutoencoderKLQwenImage, QwenImageTransformer2DModel
+
+from build import gpu_repository
+from build.engines import Target, build_engine, build_engines, find_manifest
+from build.export import export, onnx_path
+from build.export_block import export_block
+from build.profile import GpuProfile
+from build.repository import parse_config, render_repository
+from build.tensorrt_builder import compile_onnx
+from qwen_image.checkpoint import Checkpoint, open_checkpoint
+from qwen_image.dit.precision import Precision
+from qwen_image.dit.weights import CheckpointWeights
+from qwen_image.engines.library import library_version, load_library
+from qwen_image.engines.manifest import read_manifest
+from qwen_image.engines.profiles import BLOCK_PROFILES, named
+from qwen_image.errors import EngineError, RenderError
+from qwen_image.families import QWEN_IMAGE
+from qwen_image.params import Limits
+
+ROOT = Path(__file__).resolve().parents[2]
+ADA, BLACKWELL = "8.9", "12.0"
+MEBIBYTE = 1024**2
+
+
+@pytest.fixture(scope="module")
+def full_size(tmp_path_factory) -> Checkpoint:
+    """The 20 B model's configurations, and the full VAE with random weights; of the transformer nothing is read."""
+    folder = tmp_path_factory.mktemp("full_size")
+    (folder / "transformer").mkdir()
+    config = {**QwenImageTransformer2DModel.from_config({"num_layers": 0}).config, "num_layers": 60}
+    (folder / "transformer" / "config.json").write_text(json.dumps(config))
+    AutoencoderKLQwenImage().save_pretrained(folder / "vae")
+    return Checkpoint(folder, QWEN_IMAGE)
+
+
+@pytest.mark.parametrize("precision", list(Precision))
+def test_a_tiny_block_builds_in_every_precision(checkpoint, tmp_path, precision):
+    target = Target("tensorrt_rtx", precision, named(["512", "1024"]), ADA)
+    export(checkpoint, tmp_path / "onnx", precision, ["block"])
+    (path,) = build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+    version = library_version("tensorrt_rtx")
+    assert path.name == f"block.tensorrt_rtx-{version}.sm89.{precision}.512-1024.json"
+    assert read_manifest(path).compute_capabilities == [ADA]
+    load_library("tensorrt_rtx").Runtime  # noqa: B018 - the module that built it also loads it
+
+
+@pytest.mark.parametrize("precision", [Precision.BF16, Precision.FP8])
+def test_one_engine_without_weights_serves_all_sixty_full_size_blocks(full_size, tmp_path, precision):
+    target = Target("tensorrt_rtx", precision, BLOCK_PROFILES, ADA)
+    source = export_block(CheckpointWeights(full_size).dimensions, tmp_path / "block.onnx", precision)
+    path = build_engine(full_size, "block", source, tmp_path / "engines", target)
+    manifest = read_manifest(path)
+    assert manifest.engine_bytes < 64 * MEBIBYTE  # one block's weights have 680 in bfloat16
+    assert manifest.block_profiles == BLOCK_PROFILES
+    assert manifest.weights["img_mlp.net.0.proj.weight"] == [
+        "bfloat16" if precision is Precision.BF16 else "float8_e4m3fn",
+        [12288, 3072],
+    ]
+    assert [path.name for path in (tmp_path / "engines").iterdir() if path.suffix == ".tmp"] == []
+
+
+def test_the_full_size_vae_builds(full_size, tmp_path):
+    target = Target("tensorrt_rtx", Precision.BF16, BLOCK_PROFILES, ADA)
+    components = ["vae_decoder", "vae_encoder"]
+    export(full_size, tmp_path / "onnx", Precision.BF16, components)
+    for path in build_engines(full_size, tmp_path / "onnx", tmp_path / "engines", target, components):
+        manifest = read_manifest(path)
+        assert manifest.profiles == [{"side": [64, 1328, 2048]}]
+        assert manifest.weights_fingerprint is not None
+        weights = onnx_path(tmp_path / "onnx", manifest.component, Precision.BF16).with_suffix(".onnx.data")
+        assert manifest.engine_bytes < 1.5 * weights.stat().st_size
+
+
+def test_bfloat16_attention_has_a_kernel_of_its_own(checkpoint, tmp_path):
+    """Only float32 may be split into several kernels: a bfloat16 block that needs it would not build."""
+    export(checkpoint, tmp_path, Precision.FP32, ["block"])
+    dimensions = CheckpointWeights(checkpoint).dimensions
+    shapes = [profile.shapes(dimensions.dim, dimensions.head_dim) for profile in named(["512"])]
+    with pytest.raises(EngineError, match=r"Attention operation was not supported by a dedicated kernel"):
+        compile_onnx(
+            onnx_path(tmp_path, "block", Precision.FP32),
+            shapes,
+            library="tensorrt_rtx",
+            compute_capability=ADA,
+            may_split_attention=False,
+        )
+
+
+def test_a_gpu_that_can_not_be_built_for_is_named_with_those_that_can(checkpoint, tmp_path):
+    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
+    target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), "9.0")
+    with pytest.raises(EngineError, match=r"'9.0' can't be built for .* offers 7\.5, 8\.0, 8\.6, 8\.9, 12\.0"):
+        build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+
+
+def test_an_engine_for_another_gpu_does_not_count_as_built(checkpoint, tmp_path, capsys):
+    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
+    for capability in (ADA, BLACKWELL, ADA):
+        target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), capability)
+        build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+    printed = capsys.readouterr().out
+    assert (printed.count("block: building"), printed.count("is there")) == (2, 1)
+
+
+@pytest.fixture(scope="module")
+def engines(tiny_checkpoint, tmp_path_factory) -> Path:
+    """The tiny checkpoint's, of 512 and 1024."""
+    folder = tmp_path_factory.mktemp("engines")
+    checkpoint = open_checkpoint(tiny_checkpoint)
+    target = Target("tensorrt_rtx", Precision.BF16, named(["512", "1024"]), ADA)
+    export(checkpoint, folder / "onnx", Precision.BF16)
+    build_engines(checkpoint, folder / "onnx", folder / "engines", target)
+    return folder / "engines"
+
+
+LIMITS = Limits(max_pixels=1024 * 1024)
+
+
+def test_a_repository_for_tensorrt_rtx_names_the_engine_and_keeps_the_vae_in_pytorch(checkpoint, engines, tmp_path):
+    profile = GpuProfile(engine="tensorrt_rtx")
+    repository = render_repository(checkpoint, tmp_path / "out", profile=profile, limits=LIMITS, engines=engines)
+    assert not (repository / "vae_decoder_plan").exists()
+    settings = parameters(repository, "dit")
+    manifest = find_manifest(engines, "block", "tensorrt_rtx", Precision.BF16)
+    assert (settings["engine"], settings["engine_manifest"]) == ("tensorrt_rtx", str(manifest))
+    assert (settings["precision"], settings["device"]) == ("bf16", "cuda")
+    assert settings["max_image_tokens"] == "4096"
+    assert parameters(repository, "vae_decoder")["plan"] == ""
+
+
+def test_a_repository_for_tensorrt_has_the_vae_on_tritons_backend(checkpoint, engines, tmp_path):
+    """The plans are TensorRT-RTX's here, under the other library's name: rendering only places them."""
+    for path in engines.glob("*.tensorrt_rtx-*.json"):
+        renamed = json.loads(path.read_text()) | {"library": "tensorrt"}
+        target = tmp_path / "engines" / path.name.replace("tensorrt_rtx", "tensorrt")
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(json.dumps(renamed))
+        (target.parent / renamed["engine"]).hardlink_to(path.with_name(renamed["engine"]))
+    repository = render_repository(
+        checkpoint, tmp_path / "out", profile=GpuProfile(), limits=LIMITS, engines=tmp_path / "engines"
+    )
+    config = parse_config(repository, (repository / "vae_decoder_plan" / "config.pbtxt").read_text())
+    assert (config.platform, config.max_batch_size) == ("tensorrt_plan", 1)
+    plan = find_manifest(tmp_path / "engines", "vae_decoder", "tensorrt", Precision.BF16)
+    served = repository / "vae_decoder_plan" / "1" / "model.plan"
+    assert served.samefile(plan.with_name(read_manifest(plan).engine))
+    assert parameters(repository, "vae_decoder")["plan"] == "vae_decoder_plan"
+
+
+def test_one_command_builds_a_repository_and_a_second_time_only_renders(checkpoint, tmp_path, monkeypatch, capsys):
+    options = ["--checkpoint", str(checkpoint.folder), "--output", str(tmp_path), "--library", "tensorrt_rtx"]
+    options += ["--compute-capability", ADA, "--precision", "fp8", "--profiles", "512", "--max-pixels", "262144"]
+    monkeypatch.setattr("sys.argv", ["gpu_repository.py", *options])
+    gpu_repository.main()
+    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "repository")
+    assert parameters(tmp_path / "repository", "dit")["precision"] == "fp8"
+    gpu_repository.main()
+    assert capsys.readouterr().out.count("is there") == 2
+
+
+def test_limits_beyond_the_engines_are_found_when_rendering(checkpoint, engines, tmp_path):
+    profile = GpuProfile(engine="tensorrt_rtx")
+    with pytest.raises(EngineError, match=r"hold no 2 rows of 4097 image tokens .* which the limits allow"):
+        render_repository(checkpoint, tmp_path / "out", profile=profile, engines=engines)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_profile_that_needs_engines_says_so(checkpoint, tmp_path):
+    with pytest.raises(RenderError, match=r"^engine=tensorrt needs --engines, .*; or --engine torch$"):
+        render_repository(checkpoint, tmp_path / "out", profile=GpuProfile())
+
+
+def test_the_runtime_calls_only_what_the_library_has():
+    """The runtime itself needs a GPU that TensorRT runs on; that its calls exist can be seen without one."""
+    trt = load_library("tensorrt_rtx")
+    source = (ROOT / "qwen_image" / "dit" / "tensorrt_blocks.py").read_text()
+    for pattern, owner in (
+        (r"self\._engine\.(\w+)", trt.ICudaEngine),
+        (r"context\.(\w+)\(", trt.IExecutionContext),
+        (r"self\._runtime\.(\w+)", trt.Runtime),
+        (r"library\.ExecutionContextAllocationStrategy\.(\w+)", trt.ExecutionContextAllocationStrategy),
+    ):
+        used = set(re.findall(pattern, source))
+        assert used, pattern
+        assert {name for name in used if not hasattr(owner, name)} == set(), owner
+
+
+def parameters(repository: Path, model: str) -> dict[str, str]:
+    path = repository / model / "config.pbtxt"
+    return {name: each.string_value for name, each in parse_config(path, path.read_text()).parameters.items()}
