@@ -104,7 +104,7 @@ def _write_engine(checkpoint: Checkpoint, component: str, source: Path, staging:
         _shapes(checkpoint, component, target),
         library=target.library,
         compute_capability=target.compute_capability,
-        may_split_attention=target.precision is Precision.FP32 or component in VAE_COMPONENTS,
+        may_split_attention=target.precision is Precision.FP32,
     )
     with staging.open("wb") as file:
         file.write(plan)

@@ -76,6 +76,8 @@ def _program(
 
 def _write(model: onnx_ir.Model, path: Path, *, external_data: bool) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
+    for node in model.graph.all_nodes():
+        node.metadata_props.clear()  # where in which file of this machine each operator came from
     staging = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         onnx_ir.save(model, staging, external_data=f"{path.name}.data" if external_data else None)

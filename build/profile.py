@@ -30,7 +30,9 @@ class Profile:
     text_encoder_dtype: str = "float32"
     text_encoder_max_num_seqs: int = 32
     text_encoder_kv_cache_bytes: int = 256 * MIB
-    text_encoder_gpu_memory_utilization: float = 0.3  # vLLM asks for this much free memory; the transformer has the rest
+    text_encoder_gpu_memory_utilization: float = (
+        0.3  # vLLM asks for this much free memory; the transformer has the rest
+    )
     text_encoder_enforce_eager: str = "true"
     max_images_in_flight: int = 16
     max_images_waiting: int = 64

@@ -13,7 +13,12 @@ Shapes = Mapping[str, tuple[tuple[int, ...], ...]]  # input name -> its smallest
 
 
 def compile_onnx(
-    path: Path, profiles: Sequence[Shapes], *, library: str, compute_capability: str | None, may_split_attention: bool
+    path: Path,
+    profiles: Sequence[Shapes],
+    *,
+    library: str,
+    compute_capability: str | None,
+    may_split_attention: bool = False,
 ) -> memoryview:
     """The serialized engine of an ONNX file with an optimisation profile for each element of `profiles`.
 
@@ -39,6 +44,7 @@ def compile_onnx(
 
 def _config(trt: Any, builder: Any, profiles: Sequence[Shapes], compute_capability: str | None) -> Any:
     config = builder.create_builder_config()
+    config.max_aux_streams = 0  # branches side by side need their memory side by side: the VAE's encoder three times
     if compute_capability is not None:
         config.num_compute_capabilities = 1
         config.set_compute_capability(_capability(trt, compute_capability), 0)

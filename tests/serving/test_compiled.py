@@ -50,7 +50,9 @@ def test_a_compiled_engine_paints_what_pytorch_paints(server, compiled_server, h
     wanted = {"height": height, "width": width, "num_inference_steps": 3, "seed": 4}
     if negative_prompt is not None:
         wanted["negative_prompt"] = negative_prompt
-    expected, found = (ask(each, "a red star", outputs=["latents"], **wanted)["latents"] for each in (server, compiled_server))
+    expected, found = (
+        ask(each, "a red star", outputs=["latents"], **wanted)["latents"] for each in (server, compiled_server)
+    )
     assert np.abs(expected - found).max() < 1e-4
 
 
