@@ -73,9 +73,7 @@ class CheckpointWeights:
     def block(self, index: int, dtype: torch.dtype, device: str | torch.device = "cpu") -> dict[str, torch.Tensor]:
         names = {match[2]: name for name in self.files if (match := BLOCK.fullmatch(name)) and int(match[1]) == index}
         if not names:
-            raise CheckpointError(
-                f"{self._folder} has no weights of block {index}; num_layers={self.dimensions.num_layers} in config.json"
-            )
+            raise CheckpointError(f"{self._folder} has no weights of block {index} of {self.dimensions.num_layers}")
         return {
             local: tensor.to(device, dtype) for local, tensor in zip(names, self._read(names.values()), strict=True)
         }
