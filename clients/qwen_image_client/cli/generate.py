@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 from qwen_image_client.call import new_request_id
 from qwen_image_client.cli.arguments import Arguments
