@@ -1,0 +1,67 @@
+"""Sizes and arrays of pictures as diffusers makes them, and the raw form in which they travel between models."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from qwen_image.errors import InvalidRequest
+
+_SHAPE = struct.Struct("<III")  # height, width, channels; 0 channels: no such dimension
+_CHANNELS = (0, 3)
+
+
+def fitted_size(area: int, width: int, height: int, multiple: int) -> tuple[int, int]:
+    """(width, height) of about `area` pixels with the sides' ratio, each rounded to a `multiple`: diffusers'
+    `calculate_dimensions`, but never 0."""
+    ratio = width / height
+    fitted_width = math.sqrt(area * ratio)
+    fitted_height = fitted_width / ratio
+    return (
+        max(round(fitted_width / multiple) * multiple, multiple),
+        max(round(fitted_height / multiple) * multiple, multiple),
+    )
+
+
+def resized(picture: Image.Image, width: int, height: int) -> Image.Image:
+    """Stretched to the size, as `VaeImageProcessor.resize` does with its defaults."""
+    return picture.resize((width, height), Image.Resampling.LANCZOS)
+
+
+def pixels(picture: Image.Image) -> NDArray[np.uint8]:
+    """Mode RGB -> (H, W, 3), 0 to 255."""
+    return np.array(picture, dtype=np.uint8)
+
+
+def mask_array(mask: Image.Image, width: int, height: int) -> NDArray[np.uint8]:
+    """Mode L -> (height, width): 255 where to paint, 0 where to keep, as diffusers' mask processors have 1 and 0."""
+    grey = np.array(resized(mask, width, height))
+    return np.where(grey >= 128, 255, 0).astype(np.uint8)  # 0.5, their threshold, is 127.5
+
+
+def packed(array: NDArray[np.uint8]) -> bytes:
+    """A picture (H, W, 3) or a mask (H, W) as one element of a BYTES tensor, its shape in front."""
+    channels = array.shape[2] if array.ndim == 3 else 0
+    if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in _CHANNELS:
+        raise ValueError(f"a picture is uint8 (H, W, 3) or (H, W), not {array.dtype} {array.shape}")
+    return _SHAPE.pack(array.shape[0], array.shape[1], channels) + array.tobytes()
+
+
+def unpacked(data: bytes) -> NDArray[np.uint8]:
+    """The array that `packed` was given, as a writable copy. InvalidRequest if the shape in front does not fit: the
+    models inside the server can be called from outside too."""
+    if len(data) < _SHAPE.size:
+        raise InvalidRequest(f"a packed picture has {len(data)} bytes; its header alone has {_SHAPE.size}")
+    height, width, channels = _SHAPE.unpack_from(data)
+    size = height * width * max(channels, 1)
+    if channels not in _CHANNELS or size == 0 or size != len(data) - _SHAPE.size:
+        raise InvalidRequest(
+            f"a packed picture says {height}x{width} with {channels} channels before {len(data) - _SHAPE.size} bytes; "
+            "channels must be 3, or 0 for a mask, and the bytes height x width x channels"
+        )
+    shape = (height, width, channels) if channels else (height, width)
+    return np.frombuffer(data, np.uint8, offset=_SHAPE.size).reshape(shape).copy()
