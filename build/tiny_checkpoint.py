@@ -11,17 +11,20 @@ import json
 import warnings
 from pathlib import Path
 
+import diffusers
 import torch
-from diffusers import (
-    AutoencoderKLQwenImage,
-    FlowMatchEulerDiscreteScheduler,
-    QwenImagePipeline,
-    QwenImageTransformer2DModel,
-)
+from diffusers import AutoencoderKLQwenImage, FlowMatchEulerDiscreteScheduler, QwenImageTransformer2DModel
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration, Qwen2Tokenizer
+from transformers import (
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2Tokenizer,
+    Qwen2VLImageProcessor,
+    Qwen2VLProcessor,
+)
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 
-from qwen_image.families import QWEN_IMAGE
+from qwen_image.families import FAMILIES, QWEN_IMAGE, QWEN_IMAGE_EDIT
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -39,10 +42,11 @@ CORPUS = (
     "a sign that says HELLO, in white letters on black",
     "blurry, low quality, watermark",
 )
+EDIT_AREAS = {"_reference_area": 128 * 128, "_condition_area": 112 * 112}  # pixels
 
 
 def train_tokenizer() -> Qwen2Tokenizer:
-    """A byte-level BPE of Qwen2's kind. The template's words are whole tokens, so its prefix has 34 too."""
+    """A byte-level BPE of Qwen2's kind. The templates' words are whole tokens, so their prefixes have 34 and 64 too."""
     plain = Qwen2Tokenizer()
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = plain.backend_tokenizer.pre_tokenizer
@@ -53,7 +57,8 @@ def train_tokenizer() -> Qwen2Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator([QWEN_IMAGE.prompt_template.format("")] * 50 + list(CORPUS), trainer)
+    templates = [family.prompt_template.format("") for family in (QWEN_IMAGE, QWEN_IMAGE_EDIT)]
+    tokenizer.train_from_iterator(templates * 50 + list(CORPUS), trainer)
     trained = json.loads(tokenizer.to_str())["model"]
     return Qwen2Tokenizer(
         vocab=trained["vocab"],
@@ -85,12 +90,12 @@ def tiny_text_encoder(tokenizer: Qwen2Tokenizer, joint_attention_dim: int) -> Qw
             "eos_token_id": vocabulary["<|im_end|>"],
         },
         vision_config={
-            "depth": 1,
+            "depth": 2,
             "hidden_size": 32,
             "intermediate_size": 64,
             "num_heads": 2,
             "out_hidden_size": joint_attention_dim,
-            "fullatt_block_indexes": [0],
+            "fullatt_block_indexes": [1],  # the other attends within windows of 4 x 4 tokens
         },
         image_token_id=vocabulary["<|image_pad|>"],
         video_token_id=vocabulary["<|video_pad|>"],
@@ -100,8 +105,23 @@ def tiny_text_encoder(tokenizer: Qwen2Tokenizer, joint_attention_dim: int) -> Qw
     return Qwen2_5_VLForConditionalGeneration(config)
 
 
-def tiny_pipeline(seed: int = 0, joint_attention_dim: int = 64) -> QwenImagePipeline:
-    """A QwenImagePipeline of random weights in float32, its scheduler configured as the published checkpoint's."""
+def tiny_processor(tokenizer: Qwen2Tokenizer) -> Qwen2VLProcessor:
+    """Pictures to patches as the published checkpoints have it: 14 pixels a patch, 2 x 2 patches a token."""
+    size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 16384}
+    return Qwen2VLProcessor(
+        image_processor=Qwen2VLImageProcessor(size=size),
+        tokenizer=tokenizer,
+        video_processor=Qwen2VLVideoProcessor(size=size),
+    )
+
+
+def tiny_pipeline(
+    seed: int = 0,
+    joint_attention_dim: int = 64,
+    pipeline: str = QWEN_IMAGE.pipeline_class,
+    zero_cond_t: bool = False,
+) -> diffusers.DiffusionPipeline:
+    """A pipeline of random weights in float32, its scheduler configured as the published checkpoint's."""
     torch.manual_seed(seed)
     tokenizer = train_tokenizer()
     transformer = QwenImageTransformer2DModel(
@@ -110,8 +130,9 @@ def tiny_pipeline(seed: int = 0, joint_attention_dim: int = 64) -> QwenImagePipe
         num_attention_heads=2,
         joint_attention_dim=joint_attention_dim,
         axes_dims_rope=(8, 12, 12),
+        zero_cond_t=zero_cond_t,
     )
-    return QwenImagePipeline(
+    made: diffusers.DiffusionPipeline = getattr(diffusers, pipeline)(
         scheduler=FlowMatchEulerDiscreteScheduler(
             use_dynamic_shifting=True,
             base_shift=0.5,
@@ -124,18 +145,32 @@ def tiny_pipeline(seed: int = 0, joint_attention_dim: int = 64) -> QwenImagePipe
         text_encoder=tiny_text_encoder(tokenizer, joint_attention_dim),
         tokenizer=tokenizer,
         transformer=transformer,
+        **({"processor": tiny_processor(tokenizer)} if FAMILIES[pipeline].processor_class else {}),
     )
+    return made
 
 
 def write_tiny_checkpoint(
-    folder: Path, *, seed: int = 0, joint_attention_dim: int = 64, default_size: tuple[int, int] = (128, 128)
+    folder: Path,
+    *,
+    seed: int = 0,
+    joint_attention_dim: int = 64,
+    default_size: tuple[int, int] = (128, 128),
+    pipeline: str = QWEN_IMAGE.pipeline_class,
+    zero_cond_t: bool = False,
 ) -> Path:
-    """Write the checkpoint to `folder` and return it; `default_size` is (height, width) in pixels."""
+    """Write the checkpoint to `folder` and return it; `default_size` is (height, width) in pixels.
+
+    `pipeline` is the class of diffusers to make; one that edits sees its pictures small. `zero_cond_t`: the
+    transformer modulates reference tokens as at t = 0, as the edit checkpoints since 2511 do.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tiny_pipeline(seed, joint_attention_dim).save_pretrained(folder)  # type: ignore[attr-defined]
+        made = tiny_pipeline(seed, joint_attention_dim, pipeline, zero_cond_t)
+        made.save_pretrained(folder)  # type: ignore[attr-defined]
+    ours = {"_default_size": list(default_size), **(EDIT_AREAS if FAMILIES[pipeline].edit else {})}
     index = folder / "model_index.json"
-    index.write_text(json.dumps({**json.loads(index.read_text()), "_default_size": list(default_size)}, indent=2))
+    index.write_text(json.dumps({**json.loads(index.read_text()), **ours}, indent=2))
     return folder
 
 
@@ -146,8 +181,10 @@ def main() -> None:
     parser.add_argument(
         "--joint-attention-dim", type=int, default=64, help="width of the text states, a multiple of 64"
     )
-    options = parser.parse_args()
-    print(write_tiny_checkpoint(options.output, seed=options.seed, joint_attention_dim=options.joint_attention_dim))
+    parser.add_argument("--pipeline", choices=sorted(FAMILIES), default=QWEN_IMAGE.pipeline_class)
+    parser.add_argument("--zero-cond-t", action="store_true", help="as the edit checkpoints since 2511")
+    options = vars(parser.parse_args())
+    print(write_tiny_checkpoint(options.pop("output"), **options))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,20 @@ def tiny_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_edit_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that edits one picture: conditions of 112 x 112 pixels, references of 128 x 128."""
+    folder = tmp_path_factory.mktemp("edit_checkpoint") / "tiny"
+    return write_tiny_checkpoint(folder, pipeline="QwenImageEditPipeline")
+
+
+@pytest.fixture(scope="session")
+def tiny_edit_plus_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One that edits up to three pictures, and modulates their tokens as the checkpoints since 2511 do."""
+    folder = tmp_path_factory.mktemp("edit_plus_checkpoint") / "tiny"
+    return write_tiny_checkpoint(folder, pipeline="QwenImageEditPlusPipeline", zero_cond_t=True)
+
+
+@pytest.fixture(scope="session")
 def server(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A real tritonserver over the tiny checkpoint; tests that need other settings start their own."""
     folder = tmp_path_factory.mktemp("server")

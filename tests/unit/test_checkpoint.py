@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from qwen_image.checkpoint import COMPONENTS, open_checkpoint, read_json, resolve_checkpoint
+from build.tiny_checkpoint import write_tiny_checkpoint
+from qwen_image.checkpoint import open_checkpoint, read_json, resolve_checkpoint
+from qwen_image.checkpoint_checks import COMPONENTS
 from qwen_image.errors import CheckpointError
-from qwen_image.families import QWEN_IMAGE
+from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS
 
 
 @pytest.fixture
 def copy(tiny_checkpoint: Path, tmp_path: Path) -> Path:
-    """The tiny checkpoint, free to be broken: its weights are links, all else is copied."""
+    """The tiny checkpoint, free to be broken."""
+    return copied(tiny_checkpoint, tmp_path)
+
+
+@pytest.fixture
+def edit_copy(tiny_edit_plus_checkpoint: Path, tmp_path: Path) -> Path:
+    return copied(tiny_edit_plus_checkpoint, tmp_path)
+
+
+def copied(checkpoint: Path, tmp_path: Path) -> Path:
+    """Its weights are links, all else is copied."""
 
     def link_weights(source: str, target: str) -> None:
         if source.endswith(".safetensors"):
@@ -23,7 +36,7 @@ def copy(tiny_checkpoint: Path, tmp_path: Path) -> Path:
         else:
             shutil.copy(source, target)
 
-    return Path(shutil.copytree(tiny_checkpoint, tmp_path / "copy", copy_function=link_weights))
+    return Path(shutil.copytree(checkpoint, tmp_path / "copy", copy_function=link_weights))
 
 
 def change(path: Path, **values) -> None:
@@ -39,6 +52,75 @@ def test_a_good_checkpoint_opens(copy):
     assert (checkpoint.prompt_embeds_dim, checkpoint.token_channels) == (64, 64)
     assert checkpoint.config("vae")["z_dim"] == 16
     assert checkpoint.config("scheduler")["shift_terminal"] == 0.02
+    assert checkpoint.edit is None
+    assert checkpoint.tokenizer_folder == copy / "tokenizer"
+
+
+def test_edit_checkpoints_open_each_with_its_family(tiny_edit_checkpoint, tiny_edit_plus_checkpoint):
+    for folder, family in ((tiny_edit_checkpoint, QWEN_IMAGE_EDIT), (tiny_edit_plus_checkpoint, QWEN_IMAGE_EDIT_PLUS)):
+        checkpoint = open_checkpoint(folder)
+        assert checkpoint.family is family
+        assert checkpoint.edit == replace(family.edit, condition_area=112 * 112, reference_area=128 * 128)
+        assert checkpoint.tokenizer_folder == folder / "processor"
+
+
+def test_the_areas_are_the_familys_if_the_checkpoint_names_none(edit_copy):
+    change(edit_copy / "model_index.json", _condition_area=None, _reference_area=128 * 256)
+    assert open_checkpoint(edit_copy).edit == replace(QWEN_IMAGE_EDIT_PLUS.edit, reference_area=128 * 256)
+
+
+@pytest.mark.parametrize("key", ["_condition_area", "_reference_area"])
+@pytest.mark.parametrize("area", [[112, 112], "12544", 12544.0, True, 4095, -1])
+def test_an_area_that_no_picture_could_have_is_named(edit_copy, key, area):
+    change(edit_copy / "model_index.json", **{key: area})
+    with pytest.raises(CheckpointError, match=rf"{key}=.* must be a whole number of pixels, 4096 or more"):
+        open_checkpoint(edit_copy)
+
+
+def test_an_area_that_nothing_would_read_is_refused(copy):
+    change(copy / "model_index.json", _reference_area=128 * 128)
+    with pytest.raises(
+        CheckpointError, match="_reference_area is for families that edit; a QwenImagePipeline does not"
+    ):
+        open_checkpoint(copy)
+
+
+def test_a_processor_is_a_component_of_edit_checkpoints(edit_copy):
+    change(edit_copy / "model_index.json", processor=["transformers", "Qwen3VLProcessor"])
+    message = "processor is a Qwen3VLProcessor; a QwenImageEditPlusPipeline needs a Qwen2VLProcessor"
+    with pytest.raises(CheckpointError, match=message):
+        open_checkpoint(edit_copy)
+    change(edit_copy / "model_index.json", processor=None)
+    with pytest.raises(CheckpointError, match=r"has no processor: the folder and its line in model_index.json"):
+        open_checkpoint(edit_copy)
+
+
+def test_a_processor_without_its_files_is_refused(edit_copy):
+    tokenizer = edit_copy / "processor" / "tokenizer.json"
+    tokenizer.rename(edit_copy / "tokenizer.json")
+    with pytest.raises(CheckpointError, match=r"processor has neither tokenizer.json nor vocab.json"):
+        open_checkpoint(edit_copy)
+    (edit_copy / "tokenizer.json").rename(tokenizer)
+    (edit_copy / "processor" / "processor_config.json").unlink()
+    with pytest.raises(CheckpointError, match=r"processor has neither preprocessor_config.json nor processor_config"):
+        open_checkpoint(edit_copy)
+    (edit_copy / "processor" / "preprocessor_config.json").write_text("{}")
+    open_checkpoint(edit_copy)
+
+
+@pytest.mark.parametrize("flag", ["guidance_embeds", "use_additional_t_cond", "use_layer3d_rope"])
+def test_a_transformer_that_computes_otherwise_is_refused(copy, flag):
+    change(copy / "transformer" / "config.json", **{flag: True})
+    with pytest.raises(CheckpointError, match=rf"transformer/config.json: {flag} is set; it is not served"):
+        open_checkpoint(copy)
+    change(copy / "transformer" / "config.json", **{flag: False})
+    open_checkpoint(copy)
+
+
+def test_a_transformer_that_modulates_references_otherwise_is_served(tiny_edit_plus_checkpoint, tmp_path):
+    assert open_checkpoint(tiny_edit_plus_checkpoint).config("transformer")["zero_cond_t"] is True
+    plain = write_tiny_checkpoint(tmp_path / "plain", pipeline="QwenImageEditPlusPipeline")
+    assert open_checkpoint(plain).config("transformer")["zero_cond_t"] is False
 
 
 def test_the_default_size_is_the_checkpoints_own_if_it_names_one(copy):
@@ -69,7 +151,7 @@ def test_a_folder_that_does_not_exist_is_no_checkpoint(tmp_path):
         ("", r"model_index.json can't be read as JSON"),
         ("[]", r"model_index.json must hold a JSON object, not list"),
         ("null", r"model_index.json must hold a JSON object, not NoneType"),
-        ("{}", r"_class_name=None is not served; served are QwenImagePipeline"),
+        ("{}", r"_class_name=None is not served; served are QwenImageEditPipeline, .*, QwenImagePipe"),
     ],
 )
 def test_an_index_that_is_no_json_object_is_refused(copy, text, message):
