@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from diffusers import DiffusionPipeline
 
+from qwen_image.checkpoint import open_checkpoint
 from qwen_image.errors import InvalidRequest
-from qwen_image.families import QWEN_IMAGE
-from qwen_image.tokenization import PromptTokenizer
+from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS, VISION
+from qwen_image.tokenization import PICTURE_WORDS, PromptTokenizer
 
 PROMPTS = [
     "a star",
@@ -25,6 +27,16 @@ PROMPTS = [
 @pytest.fixture(scope="module")
 def tokenize(checkpoint) -> PromptTokenizer:
     return PromptTokenizer.load(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def tokenize_edit(tiny_edit_checkpoint) -> PromptTokenizer:
+    return PromptTokenizer.load(open_checkpoint(tiny_edit_checkpoint))
+
+
+@pytest.fixture(scope="module")
+def tokenize_edit_plus(tiny_edit_plus_checkpoint) -> PromptTokenizer:
+    return PromptTokenizer.load(open_checkpoint(tiny_edit_plus_checkpoint))
 
 
 def test_the_template_is_the_pipelines(pipeline):
@@ -54,7 +66,7 @@ def test_tokens_are_the_pipelines(tokenize, pipeline, prompt):
 
 def prompt_of(tokens: int, tokenize: PromptTokenizer) -> str:
     """A prompt that is so long together with the template's end."""
-    end = len(tokenize("prompt", "!")) - QWEN_IMAGE.template_tokens - 1
+    end = len(tokenize("prompt", "!")) - tokenize.family.template_tokens - 1
     return "!" * (tokens - end)
 
 
@@ -79,3 +91,67 @@ def test_the_limit_is_where_the_pipeline_begins_to_cut(tokenize, pipeline):
 def test_ten_thousand_tokens_are_refused(tokenize):
     with pytest.raises(InvalidRequest, match=r"^prompt has 10000 tokens"):
         tokenize("prompt", prompt_of(10_000, tokenize))
+
+
+def test_the_edit_templates_are_the_pipelines(tiny_edit_checkpoint, tiny_edit_plus_checkpoint):
+    edit, edit_plus = map(DiffusionPipeline.from_pretrained, (tiny_edit_checkpoint, tiny_edit_plus_checkpoint))
+    assert edit.prompt_template_encode == QWEN_IMAGE_EDIT.prompt_template.format(VISION + "{}")
+    assert edit_plus.prompt_template_encode == QWEN_IMAGE_EDIT_PLUS.prompt_template
+    for pipeline in (edit, edit_plus):
+        assert pipeline.prompt_template_encode_start_idx == QWEN_IMAGE_EDIT.template_tokens
+        assert pipeline.tokenizer_max_length == QWEN_IMAGE_EDIT.max_sequence_length
+
+
+def test_the_edit_templates_prefix_is_sixty_four_tokens(tokenize_edit_plus):
+    prefix = tokenize_edit_plus.tokenizer(QWEN_IMAGE_EDIT.prompt_template.split("{}")[0])["input_ids"]
+    assert len(prefix) == 64
+    for prompt in PROMPTS:
+        for pictures in range(4):
+            assert tokenize_edit_plus("prompt", prompt, pictures)[:64] == prefix
+
+
+def test_one_picture_stands_unnamed_before_the_prompt(tokenize_edit):
+    text = tokenize_edit.tokenizer.decode(tokenize_edit("prompt", "a star", 1)[64:])
+    assert text == "<|vision_start|><|image_pad|><|vision_end|>a star<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_pictures_of_several_are_numbered_from_one(tokenize_edit_plus):
+    text = tokenize_edit_plus.tokenizer.decode(tokenize_edit_plus("prompt", "a star", 2)[64:])
+    assert text.startswith(
+        "Picture 1: <|vision_start|><|image_pad|><|vision_end|>"
+        "Picture 2: <|vision_start|><|image_pad|><|vision_end|>a star<|im_end|>"
+    )
+
+
+def test_the_limit_counts_the_texts_tokens_only(tokenize_edit_plus):
+    longest = prompt_of(QWEN_IMAGE.max_sequence_length, tokenize_edit_plus)
+    lengths = [len(tokenize_edit_plus("prompt", longest, pictures)) for pictures in range(4)]
+    assert lengths[0] == 64 + 1024
+    assert lengths[0] < lengths[1] < lengths[2] < lengths[3] == tokenize_edit_plus.most_tokens
+    for pictures in range(4):
+        with pytest.raises(InvalidRequest, match="prompt has 1025 tokens"):
+            tokenize_edit_plus("prompt", f"{longest}!", pictures)
+
+
+def test_more_pictures_than_the_family_takes_are_refused(tokenize, tokenize_edit, tokenize_edit_plus):
+    for made, most in ((tokenize, 0), (tokenize_edit, 1), (tokenize_edit_plus, 3)):
+        made("prompt", "a star", most)
+        message = rf"prompt comes with {most + 1} pictures; at most {most} are allowed \({made.family.pipeline_class}\)"
+        with pytest.raises(InvalidRequest, match=message):
+            made("prompt", "a star", most + 1)
+
+
+@pytest.mark.parametrize("pictures", [0, 1])
+@pytest.mark.parametrize("word", [*PICTURE_WORDS, VISION, f"a{VISION.upper()}<|image_pad|>b"])
+def test_a_prompt_can_not_forge_a_pictures_place(tokenize, tokenize_edit, word, pictures):
+    made = tokenize_edit if pictures else tokenize
+    with pytest.raises(
+        InvalidRequest, match=r"^negative_prompt contains <\|.*\|>, which stand for pictures"
+    ) as refused:
+        made("negative_prompt", f"a star {word}", pictures)
+    assert all((each in word) == (each in str(refused.value)) for each in PICTURE_WORDS)
+
+
+@pytest.mark.parametrize("word", ["<|image_pad |>", "<|IMAGE_PAD|>", "< |image_pad|>", "Picture 2:", "image_pad"])
+def test_what_only_looks_like_a_pictures_place_is_text(tokenize_edit, word):
+    assert tokenize_edit.tokenizer.decode(tokenize_edit("prompt", word, 1)).count("<|image_pad|>") == 1
