@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
+from qwen_image.condition_pictures import ConditionPicture
 from qwen_image.states_cache import StatesCache
+from qwen_image.text_encoder import Prompt
 
 DIM = 4
-A, B, C = (1, 2, 3), (4, 5), (6, 7, 8, 9)
+A, B, C, D = (Prompt(tokens) for tokens in ((1, 2, 3), (4, 5), (6, 7, 8, 9), (7,)))
+DARK, LIGHT = np.zeros((4, 6, 3), np.uint8), np.full((4, 6, 3), 255, np.uint8)
 
 
 class Encoder:
     """States that tell their prompt: each token's id in all dimensions. Remembers what it was asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[list[tuple[int, ...]]] = []
+        self.asked: list[list[Prompt]] = []
 
     def __call__(self, prompts):
         self.asked.append(list(prompts))
@@ -23,7 +29,7 @@ class Encoder:
 
 
 def states(prompt) -> np.ndarray:
-    return np.repeat(np.array(prompt, np.float32)[:, None], DIM, axis=1)
+    return np.repeat(np.array(prompt.token_ids, np.float32)[:, None], DIM, axis=1)
 
 
 def size(*prompts) -> int:
@@ -55,17 +61,37 @@ def test_what_is_missing_is_encoded_in_one_call():
 
 def test_a_prompt_that_comes_twice_in_one_call_is_encoded_once():
     cache, encode = StatesCache(size(A, B)), Encoder()
-    found = cache.get_all([A, list(B), A, A], encode)
+    found = cache.get_all([A, B, A, A], encode)
     assert encode.asked == [[A, B]]
     assert found[0] is found[2] is found[3]
     assert (cache.hits, cache.misses) == (2, 2)
 
 
-def test_a_list_and_a_tuple_of_the_same_tokens_are_one_prompt():
+def test_prompts_made_apart_are_one_if_tokens_and_pictures_are_equal():
     cache, encode = StatesCache(size(A)), Encoder()
-    cache.get_all([list(A)], encode)
-    cache.get_all([A], encode)
-    assert encode.asked == [[A]]
+    first, again = (Prompt((1, 2, 3), (ConditionPicture.of(DARK.copy()),)) for _ in range(2))
+    cache.get_all([first], encode)
+    cache.get_all([again], encode)
+    assert encode.asked == [[first]]
+
+
+def test_prompts_of_other_pictures_are_others():
+    cache, encode = StatesCache(10 * size(A)), Encoder()
+    turned = DARK.reshape(6, 4, 3)
+    seen = [(), (DARK,), (LIGHT,), (turned,), (DARK, DARK), (DARK, LIGHT), (LIGHT, DARK)]
+    prompts = [Prompt((1, 2, 3), tuple(map(ConditionPicture.of, pictures))) for pictures in seen]
+    cache.get_all(prompts, encode)
+    assert encode.asked == [prompts]
+
+
+def test_the_pixels_of_pictures_are_not_held():
+    cache = StatesCache(size(A))
+    pixels = DARK.copy()
+    gone = weakref.ref(pixels)
+    cache.get_all([Prompt((1, 2, 3), (ConditionPicture.of(pixels),))], lambda prompts: [states(A)])
+    del pixels
+    gc.collect()
+    assert gone() is None
 
 
 def test_nothing_missing_calls_no_encoder():
@@ -81,10 +107,10 @@ def test_the_states_used_longest_ago_go_first_by_bytes():
     cache.get_all([A], encode)
     cache.get_all([B], encode)
     cache.get_all([A], encode)
-    cache.get_all([(7,)], encode)  # smaller than B, yet one has to go
+    cache.get_all([D], encode)  # smaller than B, yet one has to go
     cache.get_all([A], encode)
     cache.get_all([B], encode)
-    assert encode.asked == [[A], [B], [(7,)], [B]]
+    assert encode.asked == [[A], [B], [D], [B]]
 
 
 def test_a_prompt_larger_than_the_cache_is_answered_and_not_kept():

@@ -1,4 +1,4 @@
-"""Prompts to prompt_embeds: Qwen2.5-VL on vLLM. The engine's arguments are in model.json beside this file."""
+"""Prompts and pictures to prompt_embeds: Qwen2.5-VL on vLLM. Engine arguments are in model.json beside this file."""
 
 import json
 import time
@@ -6,9 +6,11 @@ import time
 import numpy as np
 
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.condition_pictures import ConditionPicture
+from qwen_image.pictures import unpacked
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.metrics import Metrics
-from qwen_image.serving.tensors import response, text_column
+from qwen_image.serving.tensors import optional_array, response, text_column
 from qwen_image.text_encoder import TextEncoder
 
 NAMES = ("prompt", "negative_prompt")
@@ -35,19 +37,19 @@ class TritonPythonModel:
         self._metrics.close()
 
     def execute(self, requests):
-        answers, tokenized = {}, {}
+        answers, read = {}, {}
         for position, request in enumerate(requests):
             try:
-                tokenized[position] = self._tokenized(request)
-            except Exception as error:  # a bad prompt never sinks its batch-mates
+                read[position] = self._read(request)
+            except Exception as error:  # a bad prompt or picture never sinks its batch-mates
                 answers[position] = error_response(error, request.request_id())
-        prompts = [token_ids for columns in tokenized.values() for column in columns.values() for token_ids in column]
+        prompts = [prompt for columns in read.values() for column in columns.values() for prompt in column]
         try:
             states = iter(self._encode(prompts))
         except Exception as error:  # the engine failed: those it had taken get its error, the others keep their own
-            answers |= {position: error_response(error, requests[position].request_id()) for position in tokenized}
-            tokenized = {}
-        for position, columns in tokenized.items():
+            answers |= {position: error_response(error, requests[position].request_id()) for position in read}
+            read = {}
+        for position, columns in read.items():
             answers[position] = self._response(
                 {name: [next(states) for _ in column] for name, column in columns.items()}
             )
@@ -60,10 +62,11 @@ class TritonPythonModel:
         self._metrics.add("qwen_image_text_cache_misses_total", self._encoder.cache.misses - misses)
         return states
 
-    def _tokenized(self, request):
+    def _read(self, request):
         columns = {name: text_column(request, name) for name in NAMES}
+        pictures = read_pictures(request, len(columns["prompt"]))
         return {
-            name: [self._encoder.tokenize(name, text) for text in column]
+            name: [self._encoder.prompt(name, *row) for row in zip(column, pictures, strict=True)]
             for name, column in columns.items()
             if column is not None
         }
@@ -75,6 +78,14 @@ class TritonPythonModel:
             outputs[f"{name}_embeds"], outputs[f"{name}_embeds_mask"] = padded(states)
             self._metrics.add("qwen_image_text_tokens_total", sum(map(len, states)))
         return response(**outputs)
+
+
+def read_pictures(request, rows):
+    """Of every row those that both of its prompts see, in order. An empty element is no picture."""
+    packed = optional_array(request, "condition_pictures")
+    if packed is None:
+        return [()] * rows
+    return [[ConditionPicture.of(unpacked(element)) for element in row if element] for row in packed]
 
 
 def padded(states):
