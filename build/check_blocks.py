@@ -8,10 +8,11 @@ python build/check_blocks.py --checkpoint FOLDER --onnx onnx --precision bf16
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,17 @@ import torch
 from diffusers.models.transformers.transformer_qwenimage import QwenImageTransformerBlock
 from tqdm import tqdm
 
+from build.command_line import add_precision_option, checkpoint_parser, opened_checkpoint
 from build.emulation import widened
-from build.export import onnx_path
-from qwen_image.checkpoint import Checkpoint, open_checkpoint, read_json, resolve_checkpoint
+from build.export import check_exported, onnx_path
+from build.staging import staged
+from qwen_image.checkpoint import Checkpoint, read_json
 from qwen_image.dit.blocks import block_tensors
 from qwen_image.dit.onnx_blocks import run_block
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.weights import CheckpointWeights, Dimensions, Weights
 from qwen_image.engines.fingerprint import file_digest, weights_fingerprint
-from qwen_image.errors import EngineError, QwenImageError
+from qwen_image.errors import CheckpointError, EngineError
 
 # Relative error of a block against float32. Seen in the demo's trained blocks: 7e-7, 1e-2, 5e-2.
 ALLOWED = {Precision.FP32: 1e-5, Precision.BF16: 4e-2, Precision.FP8: 2e-1}
@@ -43,6 +46,7 @@ def check_blocks(checkpoint: Checkpoint, onnx: Path, precision: Precision) -> li
     """
     weights = CheckpointWeights(checkpoint)
     path = onnx_path(onnx, "block", precision)
+    check_exported(checkpoint, path)
     note = path.with_name(f"{path.stem}.checked.json")
     subject = {
         "onnx_sha256": file_digest(path),
@@ -63,7 +67,8 @@ def check_blocks(checkpoint: Checkpoint, onnx: Path, precision: Precision) -> li
                 f"the weights in {checkpoint.folder / 'transformer'} whole, and all finite?"
             )
         errors.append(error)
-        note.write_text(json.dumps({**subject, "errors": errors}))
+        with staged(note) as staging:
+            staging.write_text(json.dumps({**subject, "errors": errors}))
     return errors
 
 
@@ -109,6 +114,17 @@ def example(
         "text_mask": mask,
         "temb": noise(rows, dimensions.dim).to(precision.dtype),
         **{f"{name}_rotary": torch.stack([each.cos(), each.sin()]) for name, each in rotary.items()},
+        **(_reference_inputs(noise, dimensions, precision, rows, image_tokens) if dimensions.zero_cond_t else {}),
+    }
+
+
+def _reference_inputs(
+    noise: Callable[..., torch.Tensor], dimensions: Dimensions, precision: Precision, rows: int, image_tokens: int
+) -> dict[str, torch.Tensor]:
+    """The last third of the image tokens are references'."""
+    return {
+        "reference_temb": noise(rows, dimensions.dim).to(precision.dtype),
+        "is_reference": torch.arange(image_tokens) >= image_tokens - image_tokens // 3,
     }
 
 
@@ -119,36 +135,35 @@ def reference(
     """What diffusers' own block gives for the same inputs, computed in `dtype`."""
     with torch.device("meta"):
         size = weights.dimensions
-        block = QwenImageTransformerBlock(size.dim, size.heads, size.head_dim)
+        block = QwenImageTransformerBlock(size.dim, size.heads, size.head_dim, zero_cond_t=size.zero_cond_t)
     block.load_state_dict(weights.block(index, dtype), assign=True)
     rotary = (torch.complex(*inputs["image_rotary"].unbind(0)), torch.complex(*inputs["text_rotary"].unbind(0)))
     streams = (inputs[name].to(dtype) for name in ("image", "text"))
-    text, image = block.eval()(*streams, inputs["text_mask"], inputs["temb"].to(dtype), rotary)
+    temb, modulate_index = inputs["temb"].to(dtype), None
+    if size.zero_cond_t:
+        temb = torch.cat([temb, inputs["reference_temb"].to(dtype)])
+        modulate_index = inputs["is_reference"].int().expand(inputs["image"].shape[0], -1)
+    text, image = block.eval()(*streams, inputs["text_mask"], temb, rotary, modulate_index=modulate_index)
     return {"image": image.float(), "text": text.float()}
 
 
 def _noted(note: Path, subject: dict[str, str]) -> list[float]:
-    """The errors of blocks that were checked before, of the same weights and graph."""
-    if not note.is_file():
-        return []
-    contents = read_json(note)
-    return list(contents.pop("errors", [])) if {**contents, "errors": None} == {**subject, "errors": None} else []
+    """The errors of blocks that were checked before, of the same weights and graph. A broken note says nothing."""
+    with suppress(CheckpointError):
+        contents = read_json(note)
+        errors = contents.pop("errors", None)
+        if contents == subject and isinstance(errors, list):
+            return errors
+    return []
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Compare every block with diffusers.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--checkpoint", required=True, help="a folder in the diffusers layout, or a Hugging Face id")
-    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    parser = checkpoint_parser("Compare every block with diffusers.")
     parser.add_argument("--onnx", type=Path, default=Path("onnx"), help="what build/export.py wrote")
-    parser.add_argument("--precision", choices=[str(each) for each in Precision], default=str(Precision.BF16))
+    add_precision_option(parser)
     options = parser.parse_args()
-    try:
-        checkpoint = open_checkpoint(resolve_checkpoint(options.checkpoint, options.revision))
+    with opened_checkpoint(options) as checkpoint:
         errors = check_blocks(checkpoint, options.onnx, Precision(options.precision))
-    except QwenImageError as error:
-        raise SystemExit(f"error: {error}") from error
     print(f"{len(errors)} blocks, relative error {max(errors):.1e} at most")
 
 

@@ -4,78 +4,137 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from build.engines import find_manifest
-from build.profile import Profile
+from build.settings import Settings
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.dit.precision import Precision
 from qwen_image.engines.fingerprint import config_fingerprint, weights_fingerprint
-from qwen_image.engines.manifest import Manifest, checked_engine, read_manifest
-from qwen_image.engines.profiles import Span, check_covered
+from qwen_image.engines.library import device_capability, library_version
+from qwen_image.engines.manifest import (
+    VAE_COMPONENTS,
+    Manifest,
+    check_fits_checkpoint,
+    check_fits_machine,
+    read_manifest,
+    whole_engine,
+)
+from qwen_image.engines.profiles import BlockProfile, Span, check_covered
 from qwen_image.errors import EngineError, RenderError
 from qwen_image.params import Limits
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """None where the profile has no engine of that kind."""
+    """None where the settings ask for no engine of that kind."""
 
     block: Path | None = None  # its manifest: `dit` loads it
-    vae_decoder: Path | None = None  # the plan itself: Triton's TensorRT backend loads it
+    vae_plans: Mapping[str, Path] = field(default_factory=dict)  # by component: Triton's TensorRT backend loads them
 
     def place(self, repository: Path) -> None:
         """Plans where Triton looks for them, without a second copy if the file system allows it."""
-        if self.vae_decoder is None:
-            return
-        target = repository / "vae_decoder_plan" / "1" / "model.plan"
-        try:
-            os.link(self.vae_decoder, target)
-        except OSError:
-            shutil.copyfile(self.vae_decoder, target)
+        for component, plan in self.vae_plans.items():
+            target = repository / f"{component}_plan" / "1" / "model.plan"
+            try:
+                os.link(plan, target)
+            except OSError:
+                shutil.copyfile(plan, target)
 
 
-def find_compiled(checkpoint: Checkpoint, profile: Profile, limits: Limits, engines: Path | None) -> Compiled:
-    """EngineError: one is missing, was made from something else, or does not hold what the limits allow."""
-    if not profile.needs_engines:
-        return Compiled()
-    if engines is None:
-        raise RenderError(
-            f"engine={profile.engine} needs --engines, the folder that build/engines.py wrote; or --engine torch"
+def components_of(settings: Settings) -> tuple[str, ...]:
+    """Whose engines a repository of these settings runs on."""
+    return (*(("block",) if settings.needs_engines else ()), *(VAE_COMPONENTS if settings.has_vae_plans else ()))
+
+
+def find_manifests(folder: Path, settings: Settings) -> list[Path]:
+    """The manifests in a folder of engines that the settings ask for. EngineError if one is missing or ambiguous."""
+    return [find_manifest(folder, each, settings.engine, settings.precision) for each in components_of(settings)]
+
+
+def find_manifest(folder: Path, component: str, library: str, precision: str) -> Path:
+    """The one manifest of that component; of several the one that fits the library and the GPU that are here."""
+    found = sorted(folder.glob(f"{component}.{library}-*.{precision}.*json"))
+    candidates = found if len(found) == 1 else [path for path in found if _fits_here(path)]
+    if len(candidates) != 1:
+        names = ", ".join(path.name for path in candidates or found) or "none"
+        raise EngineError(
+            f"{folder} must hold one {precision} engine of the {component} for {library}, and holds {names}: "
+            "python build/engines.py builds it; remove those that are not to be served"
         )
-    precision = Precision(profile.precision)
-    block = find_manifest(engines, "block", profile.engine, precision)
-    manifest, _ = _checked(block, config_fingerprint(checkpoint.folder / "transformer"), None)
-    check_covered(
-        manifest.block_profiles,
-        image_tokens=limits.image_tokens(checkpoint.family),
-        max_text_tokens=checkpoint.family.max_sequence_length,
+    return candidates[0]
+
+
+def _fits_here(path: Path) -> bool:
+    with suppress(EngineError):
+        manifest = read_manifest(path)
+        check_fits_machine(
+            path,
+            manifest,
+            library_version=_installed(manifest),
+            compute_capability=device_capability() if manifest.compute_capabilities else None,
+        )
+        return True
+    return False
+
+
+def _installed(manifest: Manifest) -> str:
+    """A library that is not installed here may serve elsewhere: its version is taken as it is."""
+    with suppress(EngineError):
+        return library_version(manifest.library)
+    return manifest.library_version
+
+
+def checked(checkpoint: Checkpoint, settings: Settings, limits: Limits, manifests: Sequence[Path]) -> Compiled:
+    """The engines of `manifests` that the settings ask for, and no others.
+
+    EngineError: one was made from something else, or does not hold what the limits allow. RenderError: one is not
+    among them. Library version and GPU are those of the machine that serves: they are checked there.
+    """
+    given = {read_manifest(path).component: path.resolve() for path in manifests}
+    wanted = components_of(settings)
+    if missing := [each for each in wanted if each not in given]:
+        raise RenderError(
+            f"engine={settings.engine} needs an engine of {', '.join(missing)}: --engines, the folder that "
+            "build/engines.py wrote; or --engine torch"
+        )
+    plans = {each: _checked_engine(each, given[each], checkpoint, settings, limits) for each in wanted}
+    return Compiled(given["block"] if plans.pop("block", None) else None, plans)
+
+
+def _checked_engine(component: str, path: Path, checkpoint: Checkpoint, settings: Settings, limits: Limits) -> Path:
+    is_block, manifest = component == "block", read_manifest(path)
+    folder = checkpoint.folder / ("transformer" if is_block else "vae")
+    check_fits_checkpoint(
+        path,
+        manifest,
+        component=component,
+        library=settings.engine,
+        precision=settings.precision,
+        config_fingerprint=config_fingerprint(folder),
+        weights_fingerprint=None if is_block else weights_fingerprint(folder),
     )
-    return Compiled(block.resolve(), _vae_decoder(checkpoint, profile, limits, engines) if profile.vae_plan else None)
+    if is_block:
+        check_limits(checkpoint, limits, manifest.block_profiles)
+    else:
+        check_sides(limits, Span(*manifest.profiles[0]["side"]))
+    return whole_engine(path, manifest)
 
 
-def _vae_decoder(checkpoint: Checkpoint, profile: Profile, limits: Limits, engines: Path) -> Path:
-    folder = checkpoint.folder / "vae"
-    path = find_manifest(engines, "vae_decoder", profile.engine, Precision(profile.precision))
-    manifest, plan = _checked(path, config_fingerprint(folder), weights_fingerprint(folder))
-    side = Span(*manifest.profiles[0]["side"])
+def check_limits(checkpoint: Checkpoint, limits: Limits, profiles: Sequence[BlockProfile]) -> None:
+    """EngineError unless the profiles hold every call of the transformer that the limits allow."""
+    check_covered(
+        profiles,
+        image_tokens=limits.image_tokens(checkpoint.family),
+        max_text_tokens=checkpoint.max_text_tokens,
+    )
+
+
+def check_sides(limits: Limits, side: Span) -> None:
+    """EngineError unless the VAE's engines hold every picture that the limits allow."""
     if not (side.holds(limits.min_side) and side.holds(limits.max_side)):
         raise EngineError(
-            f"{path.name} holds pictures of {side.least} to {side.most} pixels a side; the limits allow "
+            f"the VAE's engines hold pictures of {side.least} to {side.most} pixels a side; the limits allow "
             f"{limits.min_side} to {limits.max_side}: set --min-side and --max-side"
         )
-    return plan
-
-
-def _checked(path: Path, config: str, weights: str | None) -> tuple[Manifest, Path]:
-    """Library version and GPU are those of the machine that serves: they are checked there."""
-    manifest = read_manifest(path)
-    return checked_engine(
-        path,
-        library=manifest.library,
-        library_version=manifest.library_version,
-        precision=manifest.precision,
-        config_fingerprint=config,
-        weights_fingerprint=weights,
-    )

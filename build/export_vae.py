@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
 from build.onnx_export import export_module
 from qwen_image.checkpoint import Checkpoint
+from qwen_image.engines.manifest import VAE_COMPONENTS
 from qwen_image.families import Family
-from qwen_image.vae import PictureDecoder, PictureEncoder, load_vae
+from qwen_image.vae import PictureDecoder, PictureEncoder, Vae, load_vae
 
 # Before Attention was an operator: for it TensorRT wants a kernel of its own, and has none for a head of 384 channels.
 OPSET = 22
+Shapes: TypeAlias = dict[str, tuple[int, ...]]  # of a file's inputs, by name
 
 
-def vae_inputs(family: Family, rows: int, height: int, width: int) -> dict[str, dict[str, tuple[int, ...]]]:
+def vae_inputs(family: Family, rows: int, height: int, width: int) -> dict[str, Shapes]:
     """The shape of every input of each file, by the file's stem, for `rows` pictures of a size in pixels.
 
     Height and width are multiples of 16, as everywhere.
@@ -27,28 +31,36 @@ def vae_inputs(family: Family, rows: int, height: int, width: int) -> dict[str, 
     }
 
 
-def export_vae(checkpoint: Checkpoint, folder: Path, dtype: torch.dtype) -> list[Path]:
-    """Write both files into `folder`, their weights beside them in `dtype`, and return their paths.
+def export_vae(
+    checkpoint: Checkpoint, folder: Path, dtype: torch.dtype, components: Sequence[str] = VAE_COMPONENTS
+) -> list[Path]:
+    """Write the files of `components` into `folder`, their weights beside them in `dtype`, and return their paths.
 
     vae_decoder: latents float32 (B, 16, 1, h, w), normalised -> image uint8 (B, 8h, 8w, 3).
-    vae_encoder: image uint8 (B, H, W, 3) -> latents float32 (B, 16, 1, H/8, W/8), normalised.
+    vae_encoder: image uint8 (B, H, W, 3) -> latents and deviation, float32 (B, 16, 1, H/8, W/8), normalised.
     """
+    vae, writers = load_vae(checkpoint, dtype), {"vae_decoder": _export_decoder, "vae_encoder": _export_encoder}
     shapes = vae_inputs(checkpoint.family, 2, 64, 96)
-    vae = load_vae(checkpoint, dtype)
-    decoder = export_module(
+    return [writers[each](vae, shapes[each], folder / f"{each}.onnx") for each in components]
+
+
+def _export_decoder(vae: Vae, shapes: Shapes, path: Path) -> Path:
+    return export_module(
         PictureDecoder(vae),
-        {"latents": torch.zeros(shapes["vae_decoder"]["latents"])},
+        {"latents": torch.zeros(shapes["latents"])},
         {"latents": {0: "rows", 3: "latent_height", 4: "latent_width"}},
         ["image"],
-        folder / "vae_decoder.onnx",
+        path,
         opset=OPSET,
     )
-    encoder = export_module(
+
+
+def _export_encoder(vae: Vae, shapes: Shapes, path: Path) -> Path:
+    return export_module(
         PictureEncoder(vae),
-        {"image": torch.zeros(shapes["vae_encoder"]["image"], dtype=torch.uint8)},
+        {"image": torch.zeros(shapes["image"], dtype=torch.uint8)},
         {"image": {0: "rows", 1: "height", 2: "width"}},
-        ["latents"],
-        folder / "vae_encoder.onnx",
+        ["latents", "deviation"],
+        path,
         opset=OPSET,
     )
-    return [decoder, encoder]

@@ -5,47 +5,51 @@ python -m build.gpu_repository --checkpoint FOLDER_OR_ID --output /models
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from build.engines import Target, add_target_options, build_engines, target_from
-from build.export import COMPONENTS, export
-from build.profile import GpuProfile
+from build.command_line import checkpoint_parser, opened_checkpoint
+from build.compiled import check_limits, check_sides, components_of
+from build.engines import build_engines, profiles_for
+from build.export import export
 from build.repository import add_options, picked, render_repository
-from qwen_image.checkpoint import Checkpoint, open_checkpoint, resolve_checkpoint
-from qwen_image.errors import QwenImageError
+from build.settings import GpuSettings, Settings
+from build.target import Target, add_target_options, target_from
+from qwen_image.checkpoint import Checkpoint
+from qwen_image.engines.profiles import VAE_SIDE
 from qwen_image.params import Limits
 
+FROM_TARGET = ("engine", "precision")  # settings that follow what is built
 
-def build_gpu_repository(checkpoint: Checkpoint, output: Path, target: Target, limits: Limits) -> Path:
+
+def build_gpu_repository(
+    checkpoint: Checkpoint, output: Path, target: Target, settings: Settings, limits: Limits
+) -> Path:
     """`output`/onnx, `output`/engines and `output`/repository, which is returned.
 
-    With TensorRT-RTX, whose engines Triton's TensorRT backend can't load, the VAE stays in PyTorch.
+    With TensorRT-RTX, whose engines Triton's TensorRT backend can't load, the VAE stays in PyTorch. Everything that can
+    be refused is refused before the first file is written.
     """
-    profile = GpuProfile(engine=target.library, precision=str(target.precision))
-    components = COMPONENTS if profile.vae_plan else ("block",)
+    components = components_of(settings)
+    target.check(components)
+    check_limits(checkpoint, limits, profiles_for(checkpoint, target))
+    if settings.has_vae_plans:
+        check_sides(limits, VAE_SIDE)
     export(checkpoint, output / "onnx", target.precision, components)
-    build_engines(checkpoint, output / "onnx", output / "engines", target, components)
-    return render_repository(
-        checkpoint, output / "repository", profile=profile, limits=limits, engines=output / "engines"
-    )
+    engines = build_engines(checkpoint, output / "onnx", output / "engines", target, components)
+    return render_repository(checkpoint, output / "repository", settings=settings, limits=limits, engines=engines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Build a GPU repository from a checkpoint.", formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--checkpoint", required=True, help="a folder in the diffusers layout, or a Hugging Face id")
-    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    parser = checkpoint_parser("Build a GPU repository from a checkpoint.")
     parser.add_argument("--output", type=Path, default=Path("models"))
     add_target_options(parser)
+    add_options(parser, GpuSettings, leave_out=FROM_TARGET)
     add_options(parser, Limits)
     options = parser.parse_args()
-    try:
-        checkpoint = open_checkpoint(resolve_checkpoint(options.checkpoint, options.revision))
-        print(build_gpu_repository(checkpoint, options.output, target_from(options), picked(Limits, options)))
-    except QwenImageError as error:
-        raise SystemExit(f"error: {error}") from error
+    with opened_checkpoint(options) as checkpoint:
+        target = target_from(options)
+        settings = picked(GpuSettings, options, engine=target.library, precision=target.precision)
+        print(build_gpu_repository(checkpoint, options.output, target, settings, picked(Limits, options)))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-import os
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -31,7 +31,7 @@ def export_module(
     weights_as_inputs: bool = False,
     rewrite: Callable[[onnx_ir.Model], None] | None = None,
 ) -> Path:
-    """Write `module` called with `examples` (its arguments in order) to `path`, atomically.
+    """Write `module` called with `examples` (its arguments in order) to `path`; each file appears when whole.
 
     Weights lie beside it in `path`.data, written once; or, `weights_as_inputs`, they are inputs of the graph under
     their parameters' names and nothing of them is written: the module may then live on the meta device. `rewrite`
@@ -74,14 +74,20 @@ def _program(
         )
 
 
+def data_path(path: Path) -> Path:
+    """Where the weights of an ONNX file lie, if they are not inputs."""
+    return path.with_name(f"{path.name}.data")
+
+
 def _write(model: onnx_ir.Model, path: Path, *, external_data: bool) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     for node in model.graph.all_nodes():
         node.metadata_props.clear()  # where in which file of this machine each operator came from
-    staging = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        onnx_ir.save(model, staging, external_data=f"{path.name}.data" if external_data else None)
-        staging.rename(path)  # the file appears last, so that its being there means that all is
-    finally:
-        staging.unlink(missing_ok=True)
+    data = data_path(path)
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent) as folder:
+        staging = Path(folder)
+        onnx_ir.save(model, staging / path.name, external_data=data.name if external_data else None)
+        if external_data:
+            (staging / data.name).rename(data)
+        (staging / path.name).rename(path)  # appears last, so that its being there means that all is
     return path

@@ -18,13 +18,13 @@ def compile_onnx(
     *,
     library: str,
     compute_capability: str | None,
-    may_split_attention: bool = False,
+    is_float32: bool = False,
 ) -> memoryview:
     """The serialized engine of an ONNX file with an optimisation profile for each element of `profiles`.
 
-    `compute_capability`, as "8.9", is for TensorRT-RTX, which builds without a GPU; None takes the GPU that is there,
-    as TensorRT always does. `may_split_attention` allows attention without a fused kernel, which float32 needs.
-    EngineError with what the library said.
+    `compute_capability`, as "8.9", is for TensorRT-RTX, which builds without a GPU; None is for TensorRT, which builds
+    for the GPU that is there. `is_float32` computes in float32 and not in TF32, and allows attention without a fused
+    kernel, since there is none in float32. EngineError with what the library said.
     """
     trt = load_library(library)
     log = _log(trt)
@@ -34,20 +34,22 @@ def compile_onnx(
     if not parser.parse_from_file(str(path)):
         errors = "; ".join(parser.get_error(each).desc() for each in range(parser.num_errors))
         raise EngineError(f"{library} does not take {path}: {errors}")
-    if may_split_attention:
+    config = _config(trt, builder, profiles, compute_capability and capability_of(library, compute_capability))
+    if is_float32:
+        config.clear_flag(trt.BuilderFlag.TF32)
         _allow_split_attention(trt, network)
-    plan = builder.build_serialized_network(network, _config(trt, builder, profiles, compute_capability))
+    plan = builder.build_serialized_network(network, config)
     if plan is None:
         raise EngineError(f"{library} can't build {path}: {'; '.join(log.errors) or 'it gave no reason'}")
     return memoryview(plan)
 
 
-def _config(trt: Any, builder: Any, profiles: Sequence[Shapes], compute_capability: str | None) -> Any:
+def _config(trt: Any, builder: Any, profiles: Sequence[Shapes], compute_capability: Any) -> Any:
     config = builder.create_builder_config()
     config.max_aux_streams = 0  # branches side by side need their memory side by side: the VAE's encoder three times
     if compute_capability is not None:
         config.num_compute_capabilities = 1
-        config.set_compute_capability(_capability(trt, compute_capability), 0)
+        config.set_compute_capability(compute_capability, 0)
     # so that an engine's work can be captured in a CUDA graph; only TensorRT-RTX asks to be told
     if (flag := trt.BuilderFlag.__members__.get("REQUIRE_USER_ALLOCATION")) is not None:
         config.set_flag(flag)
@@ -59,14 +61,15 @@ def _config(trt: Any, builder: Any, profiles: Sequence[Shapes], compute_capabili
     return config
 
 
-def _capability(trt: Any, name: str) -> Any:
-    known = getattr(trt, "ComputeCapability", None)
+def capability_of(library: str, name: str) -> Any:
+    """The library's own value for a compute capability, as "8.9". EngineError with those that it can be told of."""
+    known = getattr(load_library(library), "ComputeCapability", None)
     member = None if known is None else known.__members__.get(f"SM{name.replace('.', '')}")
     if member is None:
         names = [] if known is None else [each for each in known.__members__ if each.startswith("SM")]
         raise EngineError(
-            f"compute_capability={name!r} can't be built for without that GPU; {trt.__name__} offers "
-            f"{', '.join(f'{each[2:-1]}.{each[-1]}' for each in names) or 'none'}"
+            f"compute_capability={name!r} is none that {library} builds for: "
+            f"{', '.join(f'{each[2:-1]}.{each[-1]}' for each in names) or 'the GPU that is there, and no other'}"
         )
     return member
 

@@ -42,7 +42,10 @@ CORPUS = (
     "a sign that says HELLO, in white letters on black",
     "blurry, low quality, watermark",
 )
-EDIT_AREAS = {"_reference_area": 128 * 128, "_condition_area": 112 * 112}  # pixels
+EDIT_AREAS = {  # pixels; the first pipeline shows text encoder and VAE the same picture
+    "QwenImageEditPipeline": {"_reference_area": 128 * 128, "_condition_area": 128 * 128},
+    "QwenImageEditPlusPipeline": {"_reference_area": 128 * 128, "_condition_area": 112 * 112},
+}
 
 
 def train_tokenizer() -> Qwen2Tokenizer:
@@ -168,7 +171,7 @@ def write_tiny_checkpoint(
         warnings.simplefilter("ignore")
         made = tiny_pipeline(seed, joint_attention_dim, pipeline, zero_cond_t)
         made.save_pretrained(folder)  # type: ignore[attr-defined]
-    ours = {"_default_size": list(default_size), **(EDIT_AREAS if FAMILIES[pipeline].edit else {})}
+    ours = {"_default_size": list(default_size), **EDIT_AREAS.get(pipeline, {})}
     index = folder / "model_index.json"
     index.write_text(json.dumps({**json.loads(index.read_text()), **ours}, indent=2))
     return folder

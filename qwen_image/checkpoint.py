@@ -46,6 +46,11 @@ class Checkpoint:
         return self.folder / ("processor" if self.family.processor_class else "tokenizer")
 
     @property
+    def max_text_tokens(self) -> int:
+        """Of one row's text states: the prompt, and the pictures of an edit, which are read with it."""
+        return self.family.max_sequence_length + (self.edit.max_picture_tokens if self.edit else 0)
+
+    @property
     def prompt_embeds_dim(self) -> int:
         return int(self.config("transformer")["joint_attention_dim"])
 

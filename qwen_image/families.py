@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+
+CONDITION_TOKEN_SIDE = 28  # pixels a side that the text encoder makes a token of
+LONGEST_RATIO = 16  # of the sides of a picture that a request may bring
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """How a family that edits sees a request's pictures. Areas are pixels; sides are rounded to `side_multiple`."""
+
+    max_images: int
+    picture_prompt: str  # stands before the prompt for every picture; {} is its number, from 1
+    condition_area: int  # a picture's size as the text encoder sees it
+    reference_area: int  # its size as the VAE sees it, and of the result if the request names none
+    side_multiple: int = 32
+
+    @property
+    def max_picture_tokens(self) -> int:
+        """That all pictures add to the text states: the longest ones allowed, and at most a token a letter around them.
+
+        Both sides of a picture grow by up to half of what they are rounded to, `side_multiple` and then a token's side.
+        """
+        growth = (self.side_multiple + CONDITION_TOKEN_SIDE) / 2
+        longer, shorter = (math.sqrt(self.condition_area * ratio) for ratio in (LONGEST_RATIO, 1 / LONGEST_RATIO))
+        seen = int((longer + growth) * (shorter + growth) / CONDITION_TOKEN_SIDE**2)
+        words = len(self.picture_prompt.replace(VISION, "")) + 2  # the marks before and after a picture
+        return self.max_images * (seen + words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +48,8 @@ class Family:
     vae_scale_factor: int  # pixels a latent position covers, per side
     patch_size: int  # latent positions a transformer token covers, per side
     default_size: tuple[int, int]  # (height, width) in pixels
+    processor_class: str | None = None  # of the component that edit checkpoints have more
+    edit: Edit | None = None  # None: a picture that comes along is what denoising starts from
 
     @property
     def size_multiple(self) -> int:
@@ -47,4 +76,29 @@ QWEN_IMAGE = Family(
     default_size=(1328, 1328),
 )
 
-FAMILIES = {family.pipeline_class: family for family in (QWEN_IMAGE,)}
+VISION = "<|vision_start|><|image_pad|><|vision_end|>"
+
+QWEN_IMAGE_EDIT = replace(
+    QWEN_IMAGE,
+    pipeline_class="QwenImageEditPipeline",
+    prompt_template=(
+        "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, texture, objects,"
+        " background), then explain how the user's text instruction should alter or modify the image. Generate a new"
+        " image that meets the user's requirements while maintaining consistency with the original input where"
+        " appropriate.<|im_end|>\n<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+    ),
+    template_tokens=64,
+    default_size=(1024, 1024),
+    processor_class="Qwen2VLProcessor",
+    edit=Edit(max_images=1, picture_prompt=VISION, condition_area=1024 * 1024, reference_area=1024 * 1024),
+)
+
+QWEN_IMAGE_EDIT_PLUS = replace(
+    QWEN_IMAGE_EDIT,
+    pipeline_class="QwenImageEditPlusPipeline",
+    edit=Edit(
+        max_images=3, picture_prompt=f"Picture {{}}: {VISION}", condition_area=384 * 384, reference_area=1024 * 1024
+    ),
+)
+
+FAMILIES = {family.pipeline_class: family for family in (QWEN_IMAGE, QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS)}

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE, Family
+from qwen_image.schedule import steps_skipped
 
 LARGEST_SEED = 2**63 - 1
+STRENGTH = 0.6  # where a picture to start from comes without one
 PREVIEW_EVERY = 1  # steps
 DRAWN_SEED_BITS = 53  # a drawn seed survives a JSON number
 
@@ -25,6 +27,8 @@ class Limits:
     max_pixel_steps: int = 2048 * 2048 * 100  # pixels x steps of one image: the work it may ask for
     max_true_cfg_scale: float = 50.0
     max_prompt_bytes: int = 100_000
+    max_image_bytes: int = 16 * 1024 * 1024  # of one encoded picture that comes along
+    max_image_pixels: int = 4096 * 4096  # of it, decoded
 
     def image_tokens(self, family: Family = QWEN_IMAGE) -> tuple[int, int]:
         """The fewest and the most transformer tokens that a picture within the limits has."""
@@ -44,11 +48,18 @@ class GenerationParams:
     true_cfg_scale: float = 4.0  # in force only with a negative prompt
     seed: int = field(default_factory=lambda: secrets.randbits(DRAWN_SEED_BITS))
     sigmas: tuple[float, ...] | None = None
+    strength: float | None = None  # how much of the picture it starts from may change; None: it starts from noise
+    reference_pixels: int = 0  # of the pictures that an edit looks at, as the VAE sees them
 
     @property
     def uses_guidance(self) -> bool:
         """Whether the negative prompt is computed at all. An empty negative prompt counts."""
         return self.negative_prompt is not None and self.true_cfg_scale > 1
+
+    @property
+    def first_step(self) -> int:
+        """Steps that are left out because the image starts from a picture."""
+        return 0 if self.strength is None else steps_skipped(self.num_inference_steps, self.strength)
 
     def image_tokens(self, family: Family = QWEN_IMAGE) -> int:
         return (self.height // family.size_multiple) * (self.width // family.size_multiple)
@@ -66,6 +77,8 @@ def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IM
     if params.sigmas is not None:
         _check_sigmas(params.sigmas, limits)
         params = replace(params, num_inference_steps=len(params.sigmas))
+    if params.strength is not None:
+        _check_strength(params.strength, params.num_inference_steps)
     _check_work(params, limits)
     return params
 
@@ -125,11 +138,29 @@ def _check_sigmas(sigmas: tuple[float, ...], limits: Limits) -> None:
             )
 
 
+def _check_strength(strength: float, num_inference_steps: int) -> None:
+    if not 0 < strength <= 1:  # also catches NaN
+        raise InvalidRequest(
+            f"strength={strength:g} must be above 0 and at most 1: 1 paints anew, a little keeps nearly all"
+        )
+    if steps_skipped(num_inference_steps, strength) >= num_inference_steps:
+        raise InvalidRequest(
+            f"strength={strength:g} leaves no step of num_inference_steps={num_inference_steps}; raise one of them so "
+            "that their product is 1 or more"
+        )
+
+
 def _check_work(params: GenerationParams, limits: Limits) -> None:
     pixels = params.height * params.width
     if pixels > limits.max_pixels:
         raise InvalidRequest(
             f"height={params.height} x width={params.width} is {pixels} pixels; at most {limits.max_pixels} are allowed"
+        )
+    pixels += params.reference_pixels
+    if pixels > limits.max_pixels:
+        raise InvalidRequest(
+            f"height={params.height} x width={params.width} and {params.reference_pixels} pixels of pictures are "
+            f"{pixels} together; at most {limits.max_pixels} are allowed: ask for a smaller size or send fewer pictures"
         )
     if pixels * params.num_inference_steps > limits.max_pixel_steps:
         most = limits.max_pixel_steps // pixels

@@ -25,6 +25,11 @@ UNSUPPORTED_OPTIONS = (
 )
 
 
+def steps_skipped(num_inference_steps: int, strength: float) -> int:
+    """How many of the first steps an image that starts from a picture leaves out: QwenImageImg2ImgPipeline's."""
+    return int(max(num_inference_steps - min(num_inference_steps * strength, num_inference_steps), 0))
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """One checkpoint's scheduler. The fallbacks are the scheduler and pipeline classes' own, as in diffusers."""

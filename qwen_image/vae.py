@@ -61,12 +61,16 @@ class PictureEncoder(nn.Module):
         self.encoder = _for_one_frame(vae.encoder)
         self.quant_conv = _for_one_frame(vae.quant_conv)
 
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        """(B, H, W, 3) uint8, H and W multiples of 16 -> (B, 16, 1, H/8, W/8) float32: the mode, normalised."""
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, H, W, 3) uint8, H and W multiples of 16 -> two of (B, 16, 1, H/8, W/8) float32, normalised.
+
+        The posterior's mean, which is its mode, and its standard deviation: DiagonalGaussianDistribution's.
+        """
         pixels = (image.float() / 255 * 2 - 1).permute(0, 3, 1, 2).to(self._dtype)
         moments: torch.Tensor = self.quant_conv(self.encoder(pixels))  # (B, 32, h, w): means, log variances
-        mean: torch.Tensor = self.normalisation(moments.float().chunk(2, dim=1)[0])
-        return mean.unsqueeze(2)
+        mean, log_variance = moments.float().chunk(2, dim=1)
+        deviation = torch.exp(0.5 * log_variance.clamp(-30, 20)) / self.normalisation.std
+        return self.normalisation(mean).unsqueeze(2), deviation.unsqueeze(2)
 
 
 class VaeDecoder:
@@ -84,6 +88,22 @@ class VaeDecoder:
         rows = torch.from_numpy(np.array(latents)).split(1)
         # One by one: a row keeps the machine busy, and the memory of all of them at 2048 × 2048 may not be there.
         return np.concatenate([self._decoder(row.to(self._device)).cpu().numpy() for row in rows])
+
+
+class VaeEncoder:
+    """A checkpoint's PictureEncoder, from and to numpy."""
+
+    def __init__(self, checkpoint: Checkpoint, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        encoder = PictureEncoder(load_vae(checkpoint, dtype)).to(device)
+        self._encoder = encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._device = device
+
+    @torch.inference_mode()
+    def encode(self, image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(B, H, W, 3) pixels, H and W multiples of 16 -> mean and deviation, each (B, 16, 1, H/8, W/8)."""
+        rows = [self._encoder(row.to(self._device)) for row in torch.from_numpy(np.array(image)).split(1)]
+        mean, deviation = (torch.cat(each).cpu().numpy() for each in zip(*rows, strict=True))
+        return mean, deviation
 
 
 def load_vae(checkpoint: Checkpoint, dtype: torch.dtype) -> Vae:

@@ -6,6 +6,7 @@ and attention and RMS norm are single operators, since those are what compilers 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
 import torch
@@ -34,16 +35,23 @@ class Block(nn.Module):
         temb: torch.Tensor,
         image_rotary: torch.Tensor,
         text_rotary: torch.Tensor,
+        reference_temb: torch.Tensor | None = None,
+        is_reference: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Image (B, L, dim) and text (B, T, dim) after the block.
 
         text_mask (B, T) bool is False where text is padding (None: nowhere), temb (B, dim) the embedded noise level,
-        the rotary tables (2, L or T, head_dim / 2) float32: cosines and sines of each token's angles.
+        the rotary tables (2, L or T, head_dim / 2) float32: cosines and sines of each token's angles. Where
+        is_reference (L,) bool, image tokens are modulated by reference_temb (B, dim) instead: `zero_cond_t`.
         """
         mask = None if text_mask is None else joint_mask(text_mask, image.shape[1])
         # (B, 6 * dim) -> six of (B, 1, dim): shift, scale and gate of attention, then of the feed-forward
         image_mod = self.img_mod(temb).unflatten(-1, (6, 1, -1)).unbind(1)
         text_mod = self.txt_mod(temb).unflatten(-1, (6, 1, -1)).unbind(1)
+        if reference_temb is not None and is_reference is not None:
+            reference_mod = self.img_mod(reference_temb).unflatten(-1, (6, 1, -1)).unbind(1)
+            of_reference = is_reference[None, :, None]  # six of (B, L, dim) from here
+            image_mod = tuple(map(partial(torch.where, of_reference), reference_mod, image_mod))
         image_attended, text_attended = self.attn(
             modulated(image, *image_mod[:2]), modulated(text, *text_mod[:2]), mask, image_rotary, text_rotary
         )
@@ -133,7 +141,10 @@ def rotated(x: torch.Tensor, rotary: torch.Tensor) -> torch.Tensor:
 
 
 def joint_mask(text_mask: torch.Tensor, image_tokens: int) -> torch.Tensor:
-    """(B, T) -> (B, 1, T + L, T + L) bool: nobody attends to padded text, everybody to everything else."""
+    """(B, T) -> (B, 1, T + L, T + L) bool: nobody attends to padded text, everybody to everything else.
+
+    ONNX's Attention wants a row for every query; in PyTorch they are one row in memory.
+    """
     image_mask = text_mask.new_ones((text_mask.shape[0], image_tokens))
     mask = torch.cat([text_mask, image_mask], dim=1)
     return mask[:, None, None, :].expand(-1, 1, mask.shape[1], -1)

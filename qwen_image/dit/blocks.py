@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import torch
@@ -23,6 +23,8 @@ class BlockInputs:
     temb: torch.Tensor  # (B, dim), the embedded noise level
     image_rotary: torch.Tensor  # (2, L, head_dim / 2) float32, cosines and sines
     text_rotary: torch.Tensor  # (2, T, head_dim / 2) float32
+    reference_temb: torch.Tensor | None = None  # (B, dim), with zero_cond_t only
+    is_reference: torch.Tensor | None = None  # (L,) bool, with zero_cond_t only
 
 
 class Blocks(Protocol):
@@ -37,10 +39,6 @@ class Blocks(Protocol):
 
     def max_rows(self, image_tokens: int) -> int:
         """How many rows of that many image tokens one call may have."""
-        ...
-
-    def check_covers(self, image_tokens: tuple[int, int], max_text_tokens: int) -> None:
-        """EngineError unless calls of the fewest to the most image tokens, and up to that much text, can be run."""
         ...
 
 
@@ -68,14 +66,20 @@ class TorchBlocks:
     def run(self, inputs: BlockInputs) -> torch.Tensor:
         image, text = inputs.image, inputs.text
         for block in self._blocks:
-            image, text = block(image, text, inputs.text_mask, inputs.temb, inputs.image_rotary, inputs.text_rotary)
+            image, text = block(
+                image,
+                text,
+                inputs.text_mask,
+                inputs.temb,
+                inputs.image_rotary,
+                inputs.text_rotary,
+                inputs.reference_temb,
+                inputs.is_reference,
+            )
         return image
 
     def max_rows(self, image_tokens: int) -> int:
         return self._max_batch_tokens // image_tokens
-
-    def check_covers(self, image_tokens: tuple[int, int], max_text_tokens: int) -> None:
-        """PyTorch runs every shape."""
 
 
 def empty_block(dimensions: Dimensions, precision: Precision) -> Block:
@@ -103,11 +107,5 @@ def graph_inputs(inputs: BlockInputs) -> dict[str, torch.Tensor]:
     mask = inputs.text_mask
     if mask is None:
         mask = torch.ones(inputs.text.shape[:2], dtype=torch.bool, device=inputs.text.device)
-    return {
-        "image": inputs.image,
-        "text": inputs.text,
-        "text_mask": mask,
-        "temb": inputs.temb,
-        "image_rotary": inputs.image_rotary,
-        "text_rotary": inputs.text_rotary,
-    }
+    given = {each.name: getattr(inputs, each.name) for each in fields(inputs)} | {"text_mask": mask}
+    return {name: tensor for name, tensor in given.items() if tensor is not None}

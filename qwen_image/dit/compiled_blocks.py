@@ -13,28 +13,31 @@ import torch
 from qwen_image.dit.blocks import BlockInputs, block_tensors, graph_inputs
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.weights import Weights
-from qwen_image.engines.manifest import Manifest
-from qwen_image.engines.profiles import check_covered, chosen, max_rows
+from qwen_image.engines.manifest import REBUILD, Manifest
+from qwen_image.engines.profiles import chosen, max_rows
 from qwen_image.errors import EngineError
 
 
 class CompiledBlocks(ABC):
-    """Blocks run by an engine with optimisation profiles."""
+    """Blocks run by an engine with optimisation profiles. The engine is loaded first, then `_read_weights` is called:
+    what is wrong with an engine is known before the weights, tens of gigabytes, are read."""
 
-    def __init__(self, manifest: Manifest, weights: Weights, *, precision: Precision, device: torch.device) -> None:
+    def __init__(self, manifest: Manifest, device: torch.device) -> None:
         self.device = device
-        self.precision = precision
+        self.precision = Precision(manifest.precision)
         self.profiles = manifest.block_profiles
-        self._weights = [
-            _checked(block_tensors(weights, index, precision, device), manifest)
-            for index in range(weights.dimensions.num_layers)
-        ]
+        self._manifest = manifest
+        self._weights: list[dict[str, torch.Tensor]] = []
+
+    def _read_weights(self, weights: Weights) -> None:
+        """EngineError unless every block's tensors are those the engine takes."""
+        for index in range(weights.dimensions.num_layers):
+            tensors = block_tensors(weights, index, self.precision, self.device)
+            check_weights(tensors, self._manifest, index)
+            self._weights.append({name: tensor.contiguous() for name, tensor in tensors.items()})
 
     def max_rows(self, image_tokens: int) -> int:
         return max_rows(self.profiles, image_tokens)
-
-    def check_covers(self, image_tokens: tuple[int, int], max_text_tokens: int) -> None:
-        check_covered(self.profiles, image_tokens=image_tokens, max_text_tokens=max_text_tokens)
 
     def run(self, inputs: BlockInputs) -> torch.Tensor:
         """The image tokens after the last block. InvalidRequest if no profile holds the call."""
@@ -49,14 +52,21 @@ class CompiledBlocks(ABC):
         """All blocks, one after the other, each with its weights."""
 
 
-def _checked(tensors: dict[str, torch.Tensor], manifest: Manifest) -> dict[str, torch.Tensor]:
-    """EngineError unless the tensors are those the engine takes."""
-    found = {name: [str(tensor.dtype).removeprefix("torch."), list(tensor.shape)] for name, tensor in tensors.items()}
-    if found != manifest.weights:
-        differing = [
-            f"{name} is {found.get(name)}, wanted {manifest.weights.get(name)}"
-            for name in sorted(found.keys() | manifest.weights.keys())
-            if found.get(name) != manifest.weights.get(name)
-        ]
-        raise EngineError(f"the checkpoint's blocks don't fit the engine: {'; '.join(differing)}")
-    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+def check_weights(tensors: dict[str, torch.Tensor], manifest: Manifest, block: int) -> None:
+    """EngineError, with the tensors that differ, unless a block's names, dtypes and shapes are the engine's."""
+    found = {name: [dtype_name(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
+    differing = [
+        f"{name} is {found.get(name)}, wanted {manifest.weights.get(name)}"
+        for name in sorted(found.keys() | manifest.weights.keys())
+        if found.get(name) != manifest.weights.get(name)
+    ]
+    if differing:
+        raise EngineError(
+            f"block {block} of the checkpoint does not fit the engine: {'; '.join(differing)}: {REBUILD}, from an ONNX "
+            "file of this checkpoint"
+        )
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """As manifests have it: float32."""
+    return str(dtype).removeprefix("torch.")

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import torch
 
+Grid = tuple[int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -16,7 +18,9 @@ class Batch:
     sigma: torch.Tensor  # (B,) float32, the noise level in [0, 1]
     prompt_embeds: torch.Tensor  # (B, T, joint_attention_dim), zero where padded
     prompt_embeds_mask: torch.Tensor | None  # (B, T) bool, False where padded; None when nothing is
-    grid: tuple[int, int]  # token rows and columns of the picture: L = rows * columns
+    grid: Grid  # token rows and columns of the picture: L = rows * columns
+    references: torch.Tensor | None = None  # (B, R, in_channels) float32, tokens of pictures to look at
+    reference_grids: tuple[Grid, ...] = ()  # of each of those pictures, in the order of their tokens
 
 
 class Engine(Protocol):

@@ -23,17 +23,20 @@ ELEMENT_TYPES = {torch.float32: 1, torch.bool: 9, torch.bfloat16: 16, torch.floa
 class OnnxBlocks(CompiledBlocks):
     """Tensors are read where PyTorch holds them, without a copy."""
 
-    def __init__(self, manifest: Manifest, engine: Path, weights: Weights) -> None:
+    def __init__(self, manifest: Manifest, engine: Path, weights: Weights, device: torch.device) -> None:
         import onnxruntime
 
-        if manifest.precision != Precision.FP32:
+        super().__init__(manifest, device)
+        if self.precision is not Precision.FP32 or device.type != "cpu":
             raise EngineError(
-                f"ONNX Runtime runs the blocks in fp32 on a CPU; {engine} computes in {manifest.precision}"
+                f"ONNX Runtime runs the blocks in fp32 on a CPU; {engine} computes in {self.precision}, and the device "
+                f"is {device}"
             )
-        super().__init__(manifest, weights, precision=Precision.FP32, device=torch.device("cpu"))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other models share the cores
         self._session = onnxruntime.InferenceSession(engine, options, providers=["CPUExecutionProvider"])
+        self._read_weights(weights)
 
     def _run(
         self, profile: int, inputs: dict[str, torch.Tensor], blocks: list[dict[str, torch.Tensor]]

@@ -8,8 +8,8 @@ from itertools import groupby
 
 import torch
 
-from qwen_image.dit.engine import Batch, Engine
-from qwen_image.dit.prompts import Prompt
+from qwen_image.dit.conditioning import Conditioning, Start
+from qwen_image.dit.engine import Batch, Engine, Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,23 +18,29 @@ class StepRow:
 
     latents: torch.Tensor | None  # (L, in_channels) float32 tokens
     seed: int
-    grid: tuple[int, int]  # token rows and columns
+    grid: Grid  # token rows and columns
     sigmas: tuple[float, ...]  # where the row is, then where each step takes it
-    prompt: Prompt
+    conditioning: Conditioning
     true_cfg_scale: float
 
     @property
     def uses_guidance(self) -> bool:
-        return self.prompt.negative_embeds.shape[0] > 0
+        return self.conditioning.negative_embeds.shape[0] > 0
+
+    @property
+    def grids(self) -> tuple[Grid, ...]:
+        """Of the picture and of its references."""
+        return self.grid, *self.conditioning.reference_grids
 
     @property
     def image_tokens(self) -> int:
-        return self.grid[0] * self.grid[1]
+        """That the transformer sees, references included."""
+        return sum(rows * columns for rows, columns in self.grids)
 
     @property
-    def group(self) -> tuple[tuple[int, int], int]:
-        """Rows of one group can share a batch: as large a picture, as many steps."""
-        return self.grid, len(self.sigmas)
+    def group(self) -> tuple[tuple[Grid, ...], int]:
+        """Rows of one group can share a batch: as large pictures, as many steps."""
+        return self.grids, len(self.sigmas)
 
 
 def advance(
@@ -70,40 +76,87 @@ def _as_large_as_allowed(positions: list[int], rows: Sequence[StepRow], engine: 
 
 @torch.inference_mode()
 def _advance_batch(rows: list[StepRow], engine: Engine, channels: int) -> torch.Tensor:
-    latents = torch.stack([_initial_latents(row, channels, engine) for row in rows]).to(engine.device)  # (B, L, C)
+    latents = torch.stack([_initial_latents(row, channels, engine).to(engine.device) for row in rows])  # (B, L, C)
     sigmas = torch.tensor([row.sigmas for row in rows], dtype=torch.float32, device=engine.device)  # (B, steps + 1)
     guided = [position for position, row in enumerate(rows) if row.uses_guidance]
-    texts = [row.prompt.embeds for row in rows] + [rows[position].prompt.negative_embeds for position in guided]
+    branches = [*range(len(rows)), *guided]  # both guidance branches in one batch: (B + guided, ...)
+    texts = [row.conditioning.embeds for row in rows] + [rows[each].conditioning.negative_embeds for each in guided]
     prompt_embeds, mask = pad_texts(texts, engine.device, engine.dtype)
+    references = _references([rows[each] for each in branches])
     scales = torch.tensor([rows[position].true_cfg_scale for position in guided], device=engine.device)
     for step in range(sigmas.shape[1] - 1):
         now, then = sigmas[:, step], sigmas[:, step + 1]
-        # both guidance branches in one batch: (B + guided, L, C)
-        tokens = torch.cat([latents, latents[guided]]) if guided else latents
-        sigma = torch.cat([now, now[guided]]) if guided else now
-        predicted = engine.velocity(Batch(tokens, sigma, prompt_embeds, mask, rows[0].grid))
+        tokens, sigma = (latents[branches], now[branches]) if guided else (latents, now)
+        predicted = engine.velocity(
+            Batch(tokens, sigma, prompt_embeds, mask, rows[0].grid, references, rows[0].conditioning.reference_grids)
+        )
         velocity = predicted[: len(rows)]
         if guided:
             velocity = velocity.clone()
             velocity[guided] = guide(velocity[guided], predicted[len(rows) :], scales)
         latents = latents + (then - now)[:, None, None] * velocity
+        _keep_unmasked(latents, then, rows)
     return latents
 
 
 def _initial_latents(row: StepRow, channels: int, engine: Engine) -> torch.Tensor:
-    return row.latents if row.latents is not None else draw_noise(row.seed, row.grid, channels, engine.dtype)
+    if row.latents is not None:
+        return row.latents
+    if row.conditioning.start is not None:
+        return mixed(row.conditioning.start, row.sigmas[0])
+    return draw_noise(row.seed, row.grid, channels, engine.dtype)
 
 
-def draw_noise(seed: int, grid: tuple[int, int], channels: int, dtype: torch.dtype) -> torch.Tensor:
+def _references(rows: list[StepRow]) -> torch.Tensor | None:
+    """(B, R, C); rows of one batch have references of the same sizes, or none."""
+    found = [row.conditioning.references for row in rows]
+    return None if found[0] is None else torch.stack([each for each in found if each is not None])
+
+
+def _keep_unmasked(latents: torch.Tensor, sigma: torch.Tensor, rows: list[StepRow]) -> None:
+    """Inpainting: what the mask keeps goes back to the start picture, as noisy as the rest; in place."""
+    for position, row in enumerate(rows):
+        start = row.conditioning.start
+        if start is not None and start.mask is not None:
+            kept = mixed(start, sigma[position])
+            latents[position] = (1 - start.mask) * kept + start.mask * latents[position]
+
+
+def mixed(start: Start, sigma: float | torch.Tensor) -> torch.Tensor:
+    """The start picture at a noise level: FlowMatchEulerDiscreteScheduler.scale_noise."""
+    return sigma * start.noise + (1.0 - sigma) * start.latents
+
+
+def draw_start(
+    seed: int,
+    grid: Grid,
+    latents: torch.Tensor,
+    deviation: torch.Tensor,
+    mask: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> Start:
+    """The start picture drawn from the VAE's posterior, then its noise, from one generator, as the pipelines do.
+
+    All (L, channels) float32 tokens: the posterior's mean and standard deviation, normalised; the mask.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    drawn = latents + deviation * _tokens(generator, grid, latents.shape[1], dtype).to(latents.device)
+    return Start(drawn, _tokens(generator, grid, latents.shape[1], dtype).to(latents.device), mask)
+
+
+def draw_noise(seed: int, grid: Grid, channels: int, dtype: torch.dtype) -> torch.Tensor:
     """Noise of one row, (L, channels) float32 tokens, from a CPU generator: QwenImagePipeline.prepare_latents.
 
     Drawn in the model's dtype, as the pipeline draws it: in bfloat16 the values are rounded.
     """
+    return _tokens(torch.Generator().manual_seed(seed), grid, channels, dtype)
+
+
+def _tokens(generator: torch.Generator, grid: Grid, channels: int, dtype: torch.dtype) -> torch.Tensor:
+    """Normal values drawn in the order of a picture's latents (channels / 4, 2 * rows, 2 * columns), as tokens."""
     rows, columns = grid
     latent_channels = channels // 4
-    noise = torch.randn(
-        (latent_channels, 2 * rows, 2 * columns), generator=torch.Generator().manual_seed(seed), dtype=dtype
-    )
+    noise = torch.randn((latent_channels, 2 * rows, 2 * columns), generator=generator, dtype=dtype)
     patches = noise.view(latent_channels, rows, 2, columns, 2).permute(1, 3, 0, 2, 4)
     return patches.reshape(rows * columns, channels).float()
 

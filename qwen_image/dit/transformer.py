@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from qwen_image.dit.blocks import BlockInputs, Blocks
-from qwen_image.dit.engine import Batch
+from qwen_image.dit.engine import Batch, Grid
 from qwen_image.dit.weights import Weights
 
 THETA = 10_000  # of the rotary positions
@@ -21,6 +21,7 @@ class Transformer:
 
     def __init__(self, weights: Weights, blocks: Blocks) -> None:
         self._blocks = blocks
+        self._zero_cond_t = weights.dimensions.zero_cond_t
         self.device = blocks.device
         self.dtype = blocks.precision.dtype
         self._outside: Any = _outside_blocks(weights, self.dtype, self.device)
@@ -30,32 +31,42 @@ class Transformer:
         """How many rows, guidance branches counted, one call may have."""
         return self._blocks.max_rows(image_tokens)
 
-    def check_covers(self, image_tokens: tuple[int, int], max_text_tokens: int) -> None:
-        """EngineError unless calls of the fewest to the most image tokens, and up to that much text, can be run."""
-        self._blocks.check_covers(image_tokens, max_text_tokens)
-
     @torch.inference_mode()
     def velocity(self, batch: Batch) -> torch.Tensor:
         """The predicted flow (noise minus picture), float32, shaped as `batch.tokens`."""
         outside = self._outside
-        image = outside.img_in(batch.tokens.to(self.dtype))  # (B, L, dim)
-        temb = outside.time_text_embed(batch.sigma.to(self.dtype), image)  # (B, dim)
+        tokens = batch.tokens if batch.references is None else torch.cat([batch.tokens, batch.references], dim=1)
+        image = outside.img_in(tokens.to(self.dtype))  # (B, L + R, dim)
+        sigma = batch.sigma.to(self.dtype)
+        temb = outside.time_text_embed(sigma, image)  # (B, dim)
+        grids = (batch.grid, *batch.reference_grids)
         image = self._blocks.run(
             BlockInputs(
                 image=image,
                 text=outside.txt_in(outside.txt_norm(batch.prompt_embeds.to(self.dtype))),  # (B, T, dim)
                 text_mask=batch.prompt_embeds_mask,
                 temb=temb,
-                image_rotary=self._rotary.image(batch.grid),
-                text_rotary=self._rotary.text(batch.grid, batch.prompt_embeds.shape[1]),
+                image_rotary=self._rotary.image(grids),
+                text_rotary=self._rotary.text(grids, batch.prompt_embeds.shape[1]),
+                reference_temb=outside.time_text_embed(sigma * 0, image) if self._zero_cond_t else None,
+                is_reference=self._is_reference(batch) if self._zero_cond_t else None,
             )
-        )
+        )[:, : batch.tokens.shape[1]]
         predicted: torch.Tensor = outside.proj_out(outside.norm_out(image, temb))
         return predicted.float()
 
+    def _is_reference(self, batch: Batch) -> torch.Tensor:
+        """(L + R,) bool."""
+        references = 0 if batch.references is None else batch.references.shape[1]
+        tokens = torch.arange(batch.tokens.shape[1] + references, device=self.device)
+        return tokens >= batch.tokens.shape[1]
+
 
 class Rotary:
-    """diffusers' rotary positions as cosines and sines, float32; the tables used last are held."""
+    """diffusers' rotary positions as cosines and sines, float32; the tables used last are held.
+
+    `grids` are those of the picture and of its references, each of which is a frame of its own.
+    """
 
     def __init__(self, axes_dims: Sequence[int], device: torch.device) -> None:
         from diffusers.models.transformers.transformer_qwenimage import QwenEmbedRope
@@ -65,16 +76,17 @@ class Rotary:
         self.image = lru_cache(maxsize=64)(self._image)
         self.text = lru_cache(maxsize=64)(self._text)
 
-    def _image(self, grid: tuple[int, int]) -> torch.Tensor:
-        """(2, rows * columns, head_dim / 2) of a picture's tokens."""
-        return self._tables(grid, 1)[0]
+    def _image(self, grids: tuple[Grid, ...]) -> torch.Tensor:
+        """(2, tokens of all pictures, head_dim / 2)."""
+        return self._tables(grids, 1)[0]
 
-    def _text(self, grid: tuple[int, int], tokens: int) -> torch.Tensor:
-        """(2, tokens, head_dim / 2): text positions start where those of the picture end."""
-        return self._tables(grid, tokens)[1]
+    def _text(self, grids: tuple[Grid, ...], tokens: int) -> torch.Tensor:
+        """(2, tokens, head_dim / 2): text positions start where those of the largest picture end."""
+        return self._tables(grids, tokens)[1]
 
-    def _tables(self, grid: tuple[int, int], text_tokens: int) -> list[torch.Tensor]:
-        angles = self._pos_embed([(1, *grid)], max_txt_seq_len=text_tokens, device=torch.device("cpu"))
+    def _tables(self, grids: tuple[Grid, ...], text_tokens: int) -> list[torch.Tensor]:
+        frames = [[(1, *grid) for grid in grids]]
+        angles = self._pos_embed(frames, max_txt_seq_len=text_tokens, device=torch.device("cpu"))
         return [torch.stack([each.real, each.imag]).to(self._device) for each in angles]
 
 

@@ -13,8 +13,9 @@ LIBRARIES = {
     "tensorrt": ("tensorrt",),
     "tensorrt_rtx": ("tensorrt_rtx_libs", "tensorrt_rtx_bindings"),
 }
+ENGINES = ("torch", "onnxruntime", *LIBRARIES)  # what the transformer's blocks can run on
 INSTALL = {
-    "tensorrt": "it comes with NVIDIA's Triton images, or as the package tensorrt",
+    "tensorrt": "pip install tensorrt-cu13, of the version of Triton's TensorRT backend; this project's image has it",
     "tensorrt_rtx": "pip install tensorrt-rtx-cu13-libs tensorrt-rtx-cu13-bindings",
 }
 
@@ -33,7 +34,10 @@ def load_library(name: str) -> Any:
 def library_version(name: str) -> str:
     """Of the installed library; engines are built by and for exactly one."""
     if name == "onnxruntime":
-        return importlib.metadata.version(name)
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise EngineError(f"{name} is not installed: pip install onnxruntime") from error
     return str(load_library(name).__version__)
 
 

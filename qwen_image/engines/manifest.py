@@ -12,14 +12,16 @@ from qwen_image.engines.fingerprint import file_digest
 from qwen_image.engines.profiles import BlockProfile, from_json
 from qwen_image.errors import CheckpointError, EngineError
 
+VAE_COMPONENTS = ("vae_decoder", "vae_encoder")
+COMPONENTS = ("block", *VAE_COMPONENTS)  # what is compiled, an engine each
 REBUILD = "build it again: python build/engines.py"
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One engine. `profiles` and `inputs` are those of a block; of a VAE the profiles are its largest sides."""
+    """One engine. `profiles` and `weights` are those of a block; of a VAE the profiles are its largest sides."""
 
-    component: str  # block, vae_decoder, vae_encoder
+    component: str  # of COMPONENTS
     library: str  # tensorrt, tensorrt_rtx, onnxruntime
     library_version: str
     compute_capabilities: list[str]  # GPUs it runs on; none for onnxruntime
@@ -54,35 +56,49 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest(**contents)
 
 
-def checked_engine(
+def check_fits_checkpoint(
     path: Path,
+    manifest: Manifest,
     *,
+    component: str,
     library: str,
-    library_version: str,
     precision: str,
     config_fingerprint: str,
     weights_fingerprint: str | None = None,
-    compute_capability: str | None = None,
-) -> tuple[Manifest, Path]:
-    """A manifest and the engine file beside it. EngineError names what differs and says to build again."""
-    manifest = read_manifest(path)
+) -> None:
+    """EngineError, with what differs, unless the engine at `path` is that of a component, made from a checkpoint."""
     for what, found, wanted in (
+        ("is an engine of the", manifest.component, component),
         ("is for the library", manifest.library, library),
-        (f"was built by {library}", manifest.library_version, library_version),
         ("computes in", manifest.precision, precision),
         ("was made for the configuration", manifest.config_fingerprint, config_fingerprint),
         ("holds the weights", manifest.weights_fingerprint, weights_fingerprint),
     ):
         if found != wanted:
             raise EngineError(f"{path} {what} {found}, wanted is {wanted}: {REBUILD}")
-    if compute_capability is not None and compute_capability not in manifest.compute_capabilities:
-        built_for = ", ".join(manifest.compute_capabilities)
+
+
+def check_fits_machine(
+    path: Path, manifest: Manifest, *, library_version: str, compute_capability: str | None = None
+) -> None:
+    """EngineError unless the library that is installed built it, and for the GPU that is here (None: for none)."""
+    if manifest.library_version != library_version:
         raise EngineError(
-            f"{path} was built for GPUs of compute capability {built_for}, this is {compute_capability}: {REBUILD}"
+            f"{path} was built by {manifest.library} {manifest.library_version}, installed is {library_version}: "
+            f"{REBUILD}"
         )
+    if compute_capability is not None and compute_capability not in manifest.compute_capabilities:
+        raise EngineError(
+            f"{path} was built for GPUs of compute capability {', '.join(manifest.compute_capabilities)}, this is "
+            f"{compute_capability}: {REBUILD}"
+        )
+
+
+def whole_engine(path: Path, manifest: Manifest) -> Path:
+    """The engine's file beside the manifest at `path`. EngineError unless it is the one that was built."""
     engine = path.with_name(manifest.engine)
     if not engine.is_file():
         raise EngineError(f"{engine}, which {path} names, is missing: {REBUILD}")
     if engine.stat().st_size != manifest.engine_bytes or file_digest(engine) != manifest.engine_sha256:
         raise EngineError(f"{engine} is not the file that {path} describes: {REBUILD}")
-    return manifest, engine
+    return engine

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from qwen_image.errors import EngineError, InvalidRequest
 
 PIXELS_PER_TOKEN = 16 * 16
+MAX_TEXT_TOKENS = 1024  # of a family whose text states are those of a prompt alone
 
 
 class Span(NamedTuple):
@@ -31,10 +32,10 @@ class BlockProfile:
     image_tokens: Span
     text_tokens: Span
 
-    def shapes(self, dim: int, head_dim: int) -> dict[str, tuple[tuple[int, ...], ...]]:
+    def shapes(self, dim: int, head_dim: int, *, zero_cond_t: bool = False) -> dict[str, tuple[tuple[int, ...], ...]]:
         """Each data input's smallest, usual and largest shape."""
         points = list(zip(self.rows, self.image_tokens, self.text_tokens, strict=True))
-        return {
+        shapes = {
             "image": tuple((rows, image, dim) for rows, image, _ in points),
             "text": tuple((rows, text, dim) for rows, _, text in points),
             "text_mask": tuple((rows, text) for rows, _, text in points),
@@ -42,6 +43,10 @@ class BlockProfile:
             "image_rotary": tuple((2, image, head_dim // 2) for _, image, _ in points),
             "text_rotary": tuple((2, text, head_dim // 2) for _, _, text in points),
         }
+        if zero_cond_t:
+            shapes["reference_temb"] = shapes["temb"]
+            shapes["is_reference"] = tuple((image,) for _, image, _ in points)
+        return shapes
 
 
 def _profile(name: str, usual_pixels: int, most_pixels: int, most_rows: int) -> BlockProfile:
@@ -49,7 +54,7 @@ def _profile(name: str, usual_pixels: int, most_pixels: int, most_rows: int) -> 
         name,
         rows=Span(1, 2, most_rows),
         image_tokens=Span(16, usual_pixels // PIXELS_PER_TOKEN, most_pixels // PIXELS_PER_TOKEN),
-        text_tokens=Span(1, 128, 1024),
+        text_tokens=Span(1, 128, MAX_TEXT_TOKENS),
     )
 
 
@@ -72,6 +77,11 @@ def named(names: Sequence[str]) -> tuple[BlockProfile, ...]:
     if unknown or not names:
         raise EngineError(f"no profile {', '.join(unknown) or 'at all'}; the table has {', '.join(known)}")
     return tuple(profile for name, profile in known.items() if name in names)
+
+
+def with_text(profiles: Sequence[BlockProfile], max_text_tokens: int) -> tuple[BlockProfile, ...]:
+    """The same for a family's texts: an edit's are longer, since the pictures are read with the prompt."""
+    return tuple(replace(each, text_tokens=each.text_tokens._replace(most=max_text_tokens)) for each in profiles)
 
 
 def chosen(profiles: Sequence[BlockProfile], rows: int, image_tokens: int, text_tokens: int) -> int:

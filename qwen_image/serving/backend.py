@@ -66,6 +66,7 @@ class ModelSettings:
     folder: Path  # of this version: holds model.py
     parameters: Mapping[str, str]
     max_batch_size: int
+    instance_device: int  # the GPU that Triton gave this instance
 
     @classmethod
     def from_args(cls, args: Mapping[str, str]) -> ModelSettings:
@@ -75,6 +76,7 @@ class ModelSettings:
             folder=Path(args["model_repository"]) / args["model_version"],
             parameters={key: value["string_value"] for key, value in config["parameters"].items()},
             max_batch_size=int(config["max_batch_size"]),
+            instance_device=int(args["model_instance_device_id"]),
         )
 
     def __getitem__(self, name: str) -> str:
@@ -82,6 +84,11 @@ class ModelSettings:
             return self.parameters[name]
         except KeyError:
             raise CheckpointError(f"{self.name}/config.pbtxt has no parameter {name!r}: render it again") from None
+
+    @property
+    def device(self) -> str:
+        """Where a model's tensors live, in PyTorch's words: "cpu", "cuda:0"."""
+        return f"cuda:{self.instance_device}" if self["device"] == "cuda" else self["device"]
 
     def integer(self, name: str) -> int:
         return int(self[name])

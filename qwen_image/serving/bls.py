@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -14,31 +14,34 @@ KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND":
 SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
 
 
-async def call(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> NDArray[Any]:
-    """One output of one call. InvalidRequest, Unavailable or NotHeld as the model said; else QwenImageError."""
-    return _output(await _request(model, inputs, output, request_id).async_exec(), output)
+async def call(
+    model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str], request_id: str
+) -> list[NDArray[Any]]:
+    """The outputs of one call. InvalidRequest, Unavailable or NotHeld as the model said; else QwenImageError."""
+    return _outputs(await _request(model, inputs, outputs, request_id).async_exec(), outputs)
 
 
-def call_and_wait(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> NDArray[Any]:
+def call_and_wait(
+    model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str], request_id: str
+) -> list[NDArray[Any]]:
     """The same, for a model whose `execute` may block."""
-    return _output(_request(model, inputs, output, request_id).exec(), output)
+    return _outputs(_request(model, inputs, outputs, request_id).exec(), outputs)
 
 
-def _request(model: str, inputs: Mapping[str, NDArray[Any]], output: str, request_id: str) -> Any:
+def _request(model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str], request_id: str) -> Any:
     return pb_utils.InferenceRequest(
         model_name=model,
         request_id=request_id,
         inputs=[pb_utils.Tensor(name, value) for name, value in inputs.items()],
-        requested_output_names=[output],
+        requested_output_names=list(outputs),
         preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0),
     )
 
 
-def _output(response: Any, output: str) -> NDArray[Any]:
+def _outputs(response: Any, outputs: Sequence[str]) -> list[NDArray[Any]]:
     if response.has_error():
         raise _error(response.error())
-    tensor: NDArray[Any] = pb_utils.get_output_tensor_by_name(response, output).as_numpy()
-    return tensor
+    return [pb_utils.get_output_tensor_by_name(response, name).as_numpy() for name in outputs]
 
 
 def _error(error: Any) -> QwenImageError:

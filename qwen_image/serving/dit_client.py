@@ -20,6 +20,7 @@ from qwen_image.serving.backend import log_request
 from qwen_image.serving.bls import call
 from qwen_image.serving.job import Image
 from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.picture_tokens import PictureTokens
 
 TRIES = 4  # a call is made again when a dit instance died: the state is here, not there
 PAUSE_S = 0.5
@@ -30,8 +31,9 @@ class Held:
     """An image on its way: whether the transformer's side has been sent its text states."""
 
     image: Image
+    pictures: PictureTokens
     request_id: str
-    prompt_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    image_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     has_sent_states: bool = False
 
 
@@ -47,7 +49,7 @@ class Step:
     def pack_key(self) -> Hashable:
         """Steps travel together if their tensors stack; text states, of any length, travel alone."""
         if not self.held.has_sent_states or self.latents is None:
-            return self.held.prompt_id
+            return self.held.image_id
         return self.held.image.grid, len(self.sigmas)
 
 
@@ -58,9 +60,9 @@ class DitClient:
         self._metrics = metrics
         self._rounds: Rounds[Step, Latents] = Rounds(self._send, max_pack, dit_instances)
 
-    def advance_for(self, image: Image, request_id: str) -> Advance:
+    def advance_for(self, image: Image, pictures: PictureTokens, request_id: str) -> Advance:
         """The function that carries this image's latents through the transformer."""
-        held = Held(image, request_id)
+        held = Held(image, pictures, request_id)
 
         async def advance(latents: Latents | None, sigmas: NDArray[np.float32]) -> Latents:
             start = time.perf_counter()
@@ -101,7 +103,7 @@ class DitClient:
 
     async def _call(self, steps: Sequence[Step]) -> Sequence[Latents]:
         request_ids = dict.fromkeys(step.held.request_id for step in steps)
-        latents: NDArray[np.float32] = await call("dit", _inputs(steps), "latents", ",".join(request_ids))
+        (latents,) = await call("dit", _inputs(steps), ["latents"], ",".join(request_ids))
         for step in steps:
             step.held.has_sent_states = True
         return list(latents)
@@ -110,7 +112,7 @@ class DitClient:
 def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:
     images = [step.held.image for step in steps]
     inputs: dict[str, NDArray[Any]] = {
-        "prompt_id": np.array([[step.held.prompt_id.encode()] for step in steps], np.object_),
+        "image_id": np.array([[step.held.image_id.encode()] for step in steps], np.object_),
         "seed": np.array([[image.seed] for image in images], np.int64),
         "grid": np.array([image.grid for image in images], np.int32),
         "true_cfg_scale": np.array([[image.true_cfg_scale] for image in images], np.float32),
@@ -122,4 +124,6 @@ def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:
     if not all(step.held.has_sent_states for step in steps):
         inputs["prompt_embeds"] = np.stack([image.prompt_embeds for image in images])
         inputs["negative_prompt_embeds"] = np.stack([image.negative_prompt_embeds for image in images])
+        (alone,) = steps  # what an image is conditioned on has a size of its own
+        inputs |= alone.held.pictures.inputs()
     return inputs

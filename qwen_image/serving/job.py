@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from qwen_image.families import Family
 from qwen_image.params import PREVIEW_EVERY, validated_preview_every
+from qwen_image.pictures import unpacked
 from qwen_image.serving.tensors import array, optional_array
 
 
@@ -24,6 +26,14 @@ class Image:
     prompt_embeds: NDArray[np.float32]  # (T, dim)
     negative_prompt_embeds: NDArray[np.float32]  # (T', dim); no tokens: guidance is off
     sigmas: tuple[float, ...] | None  # unshifted, as given
+    pictures: tuple[NDArray[np.uint8], ...] = ()  # each (H, W, 3): references, or the one to start from
+    first_step: int = 0  # steps that are left out because the image starts from a picture
+    mask: NDArray[np.uint8] | None = None  # (height, width): 0 where that picture is kept
+
+    @property
+    def steps(self) -> int:
+        """That are really made."""
+        return self.num_inference_steps - self.first_step
 
     @property
     def uses_guidance(self) -> bool:
@@ -45,10 +55,11 @@ class Job:
     images: tuple[Image, ...]
     wanted: frozenset[str]  # names of the outputs; of an ensemble, all, whatever its caller asked for
     preview_every: int  # steps, streaming only; 0: no previews
+    decoder_inputs: Mapping[str, NDArray[np.uint8]]  # what the VAE puts back into the pictures
 
     @property
     def step_counts(self) -> tuple[int, ...]:
-        return tuple(image.num_inference_steps for image in self.images)
+        return tuple(image.steps for image in self.images)
 
 
 def read_job(request: Any, family: Family) -> Job:
@@ -57,6 +68,8 @@ def read_job(request: Any, family: Family) -> Job:
     steps, scales, seeds = (array(request, name) for name in ("num_inference_steps", "true_cfg_scale", "seed"))
     sigmas = optional_array(request, "sigmas")
     height, width = int(heights[0, 0]), int(widths[0, 0])
+    pictures, first_steps = optional_array(request, "pictures"), optional_array(request, "first_step")
+    masks = optional_array(request, "mask")
     images = tuple(
         Image(
             seed=int(seeds[row, 0]),
@@ -66,11 +79,21 @@ def read_job(request: Any, family: Family) -> Job:
             prompt_embeds=_states(request, "prompt_embeds", row),
             negative_prompt_embeds=_states(request, "negative_prompt_embeds", row, wanted=float(scales[row, 0]) > 1),
             sigmas=None if sigmas is None else tuple(map(float, sigmas[row])),
+            pictures=() if pictures is None else tuple(unpacked(each) for each in pictures[row] if each),
+            first_step=0 if first_steps is None else int(first_steps[row, 0]),
+            mask=None if masks is None or masks[row].shape != (height, width) else masks[row],
         )
         for row in range(len(heights))
     )
     wanted = frozenset(request.requested_output_names())
-    return Job(request, request.request_id(), width, height, images, wanted, _preview_every(request))
+    return Job(
+        request, request.request_id(), width, height, images, wanted, _preview_every(request), _decoder_inputs(request)
+    )
+
+
+def _decoder_inputs(request: Any) -> dict[str, NDArray[np.uint8]]:
+    given = {name: optional_array(request, name) for name in ("kept_image", "mask")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _preview_every(request: Any) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.families import Family
-from qwen_image.params import GenerationParams, Limits
+from qwen_image.params import STRENGTH, GenerationParams, Limits
 from qwen_image.serving.backend import ModelSettings
+from qwen_image.serving.public_pictures import PictureReader, RowPictures
 from qwen_image.serving.tensors import optional_array, text_column
 
 SCALARS = ("height", "width", "num_inference_steps", "true_cfg_scale", "seed")
@@ -32,14 +33,20 @@ def refuse_unknown_parameters(request: Any) -> None:
         )
 
 
-def read_params(request: Any, default_size: tuple[int, int], family: Family) -> list[GenerationParams]:
+def read_params(request: Any, pictures: Sequence[RowPictures], reader: PictureReader) -> list[GenerationParams]:
     """One GenerationParams a row; what was left out takes its default. InvalidRequest if rows differ in size."""
     prompts = text_column(request, "prompt")
     assert prompts is not None
     negative_prompts = text_column(request, "negative_prompt")
     columns = {name: optional_array(request, name) for name in SCALARS}
     sigmas = optional_array(request, "sigmas")
+    strengths = optional_array(request, "strength")
     _refuse_unequal_sizes(columns)
+    size = (
+        {}
+        if {"height", "width"} <= _given(columns)
+        else dict(zip(("width", "height"), reader.size(pictures), strict=True))
+    )
     if sigmas is not None and columns["num_inference_steps"] is not None:
         _refuse_contradiction(columns["num_inference_steps"], sigmas)
     rows = []
@@ -50,10 +57,28 @@ def read_params(request: Any, default_size: tuple[int, int], family: Family) -> 
                 prompt=prompt,
                 negative_prompt=None if negative_prompts is None else negative_prompts[row],
                 sigmas=None if sigmas is None else tuple(sigmas[row].tolist()),
-                **{"height": default_size[0], "width": default_size[1], **given},
+                strength=_strength(strengths, row, pictures[row], reader),
+                reference_pixels=sum(width * height for width, height in reader.reference_sizes(pictures[row])),
+                **{**size, **given},
             )
         )
     return rows
+
+
+def _given(columns: Mapping[str, Any]) -> set[str]:
+    return {name for name, column in columns.items() if column is not None}
+
+
+def _strength(strengths: Any, row: int, pictures: RowPictures, reader: PictureReader) -> float | None:
+    """In force where a row starts from a picture; given without one it would be ignored, so it is refused."""
+    starts = reader.edit is None and bool(pictures.pictures)
+    if strengths is None:
+        return STRENGTH if starts else None
+    if not starts:
+        raise InvalidRequest(
+            f"strength={strengths[row, 0]:g} of row {row} comes without input_image: it says how far to go from it"
+        )
+    return float(str(strengths[row, 0]))  # 0.6 as it was meant: as float32 it is a little more, and 5 steps of it too
 
 
 def _refuse_unequal_sizes(columns: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from qwen_image.serving.bls import call
 from qwen_image.serving.dit_client import DitClient
 from qwen_image.serving.job import Image, Job, read_job
 from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.picture_tokens import picture_tokens
 from qwen_image.serving.tensors import response
 
 CLOSE_WITHIN_S = 5.0
@@ -152,16 +153,22 @@ class SamplerModel:
         if not (is_due or (is_last and job.preview_every)):
             return np.zeros((len(states), 0, 0, 3), np.uint8)
         latents = self._unpacked(job, [state.predicted for state in states])
-        return await call("vae_decoder", {"latents": latents}, "image", job.request_id)
+        (image,) = await call("vae_decoder", {"latents": latents, **job.decoder_inputs}, ["image"], job.request_id)
+        return image
 
     def _states(self, job: Job) -> AsyncIterator[list[State]]:
         return together([self._walk(image, job.request_id) for image in job.images])
 
-    def _walk(self, image: Image, request_id: str) -> AsyncIterator[State]:
+    async def _walk(self, image: Image, request_id: str) -> AsyncIterator[State]:
+        family = self._checkpoint.family
+        pictures = await picture_tokens(
+            image, request_id, are_references=family.edit is not None, vae_scale_factor=family.vae_scale_factor
+        )
         sigmas = self._schedule.sigmas(
             num_inference_steps=image.num_inference_steps, image_tokens=image.image_tokens, sigmas=image.sigmas
-        )
-        return denoise(self._dit.advance_for(image, request_id), sigmas, self._steps_per_call)
+        )[image.first_step :]
+        async for state in denoise(self._dit.advance_for(image, pictures, request_id), sigmas, self._steps_per_call):
+            yield state
 
     def _check_wanted(self, ticket: Ticket) -> None:
         """Between two steps: whether anybody still waits for this."""

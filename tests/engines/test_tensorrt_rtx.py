@@ -10,11 +10,12 @@ import pytest
 from diffusers import AutoencoderKLQwenImage, QwenImageTransformer2DModel
 
 from build import gpu_repository
-from build.engines import Target, build_engine, build_engines, find_manifest
+from build.compiled import find_manifest
+from build.engines import build_engines
 from build.export import export, onnx_path
-from build.export_block import export_block
-from build.profile import GpuProfile
 from build.repository import parse_config, render_repository
+from build.settings import GpuSettings
+from build.target import Target
 from build.tensorrt_builder import compile_onnx
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
 from qwen_image.dit.precision import Precision
@@ -50,14 +51,13 @@ def test_a_tiny_block_builds_in_every_precision(checkpoint, tmp_path, precision)
     version = library_version("tensorrt_rtx")
     assert path.name == f"block.tensorrt_rtx-{version}.sm89.{precision}.512-1024.json"
     assert read_manifest(path).compute_capabilities == [ADA]
-    load_library("tensorrt_rtx").Runtime  # noqa: B018 - the module that built it also loads it
 
 
 @pytest.mark.parametrize("precision", [Precision.BF16, Precision.FP8])
 def test_one_engine_without_weights_serves_all_sixty_full_size_blocks(full_size, tmp_path, precision):
     target = Target("tensorrt_rtx", precision, BLOCK_PROFILES, ADA)
-    source = export_block(CheckpointWeights(full_size).dimensions, tmp_path / "block.onnx", precision)
-    path = build_engine(full_size, "block", source, tmp_path / "engines", target)
+    export(full_size, tmp_path / "onnx", precision, ["block"])
+    (path,) = build_engines(full_size, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
     manifest = read_manifest(path)
     assert manifest.engine_bytes < 64 * MEBIBYTE  # one block's weights have 680 in bfloat16
     assert manifest.block_profiles == BLOCK_PROFILES
@@ -91,15 +91,38 @@ def test_bfloat16_attention_has_a_kernel_of_its_own(checkpoint, tmp_path):
             shapes,
             library="tensorrt_rtx",
             compute_capability=ADA,
-            may_split_attention=False,
+            is_float32=False,
         )
 
 
 def test_a_gpu_that_can_not_be_built_for_is_named_with_those_that_can(checkpoint, tmp_path):
     export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
     target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), "9.0")
-    with pytest.raises(EngineError, match=r"'9.0' can't be built for .* offers 7\.5, 8\.0, 8\.6, 8\.9, 12\.0"):
+    with pytest.raises(EngineError, match=r"'9.0' is none that tensorrt_rtx builds for: 7\.5, 8\.0, 8\.6, 8\.9, 12\.0"):
         build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+
+
+def test_without_a_capability_the_engine_is_for_the_gpu_that_is_here(checkpoint, tmp_path, monkeypatch):
+    """Untold, the library builds for several; the GPU is PyTorch's word here."""
+    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda: (8, 6))
+    plans = []
+    for capability in (None, "8.6"):
+        target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), capability)
+        (path,) = build_engines(checkpoint, tmp_path / "onnx", tmp_path / str(capability), target, ["block"])
+        assert read_manifest(path).compute_capabilities == ["8.6"]
+        plans.append(path.with_name(read_manifest(path).engine).stat().st_size)
+    assert plans[0] == plans[1]
+
+
+def test_an_edits_engine_has_room_for_its_pictures(tiny_edit_plus_checkpoint, tmp_path):
+    checkpoint = open_checkpoint(tiny_edit_plus_checkpoint)
+    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
+    target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), ADA)
+    (path,) = build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+    (profile,) = read_manifest(path).block_profiles
+    assert profile.text_tokens.most == checkpoint.max_text_tokens > 1024
 
 
 def test_an_engine_for_another_gpu_does_not_count_as_built(checkpoint, tmp_path, capsys):
@@ -112,25 +135,24 @@ def test_an_engine_for_another_gpu_does_not_count_as_built(checkpoint, tmp_path,
 
 
 @pytest.fixture(scope="module")
-def engines(tiny_checkpoint, tmp_path_factory) -> Path:
-    """The tiny checkpoint's, of 512 and 1024."""
+def engines(tiny_checkpoint, tmp_path_factory) -> list[Path]:
+    """Manifests of the tiny checkpoint's, of 512 and 1024."""
     folder = tmp_path_factory.mktemp("engines")
     checkpoint = open_checkpoint(tiny_checkpoint)
     target = Target("tensorrt_rtx", Precision.BF16, named(["512", "1024"]), ADA)
     export(checkpoint, folder / "onnx", Precision.BF16)
-    build_engines(checkpoint, folder / "onnx", folder / "engines", target)
-    return folder / "engines"
+    return build_engines(checkpoint, folder / "onnx", folder / "engines", target)
 
 
 LIMITS = Limits(max_pixels=1024 * 1024)
 
 
 def test_a_repository_for_tensorrt_rtx_names_the_engine_and_keeps_the_vae_in_pytorch(checkpoint, engines, tmp_path):
-    profile = GpuProfile(engine="tensorrt_rtx")
-    repository = render_repository(checkpoint, tmp_path / "out", profile=profile, limits=LIMITS, engines=engines)
+    chosen = GpuSettings(engine="tensorrt_rtx")
+    repository = render_repository(checkpoint, tmp_path / "out", settings=chosen, limits=LIMITS, engines=engines)
     assert not (repository / "vae_decoder_plan").exists()
     settings = parameters(repository, "dit")
-    manifest = find_manifest(engines, "block", "tensorrt_rtx", Precision.BF16)
+    manifest = find_manifest(engines[0].parent, "block", "tensorrt_rtx", "bf16")
     assert (settings["engine"], settings["engine_manifest"]) == ("tensorrt_rtx", str(manifest))
     assert (settings["precision"], settings["device"]) == ("bf16", "cuda")
     assert settings["max_image_tokens"] == "4096"
@@ -139,44 +161,71 @@ def test_a_repository_for_tensorrt_rtx_names_the_engine_and_keeps_the_vae_in_pyt
 
 def test_a_repository_for_tensorrt_has_the_vae_on_tritons_backend(checkpoint, engines, tmp_path):
     """The plans are TensorRT-RTX's here, under the other library's name: rendering only places them."""
-    for path in engines.glob("*.tensorrt_rtx-*.json"):
+    (tmp_path / "engines").mkdir()
+    for path in engines:
         renamed = json.loads(path.read_text()) | {"library": "tensorrt"}
         target = tmp_path / "engines" / path.name.replace("tensorrt_rtx", "tensorrt")
-        target.parent.mkdir(exist_ok=True)
         target.write_text(json.dumps(renamed))
         (target.parent / renamed["engine"]).hardlink_to(path.with_name(renamed["engine"]))
+    manifests = sorted((tmp_path / "engines").glob("*.json"))
     repository = render_repository(
-        checkpoint, tmp_path / "out", profile=GpuProfile(), limits=LIMITS, engines=tmp_path / "engines"
+        checkpoint, tmp_path / "out", settings=GpuSettings(), limits=LIMITS, engines=manifests
     )
-    config = parse_config(repository, (repository / "vae_decoder_plan" / "config.pbtxt").read_text())
-    assert (config.platform, config.max_batch_size) == ("tensorrt_plan", 1)
-    plan = find_manifest(tmp_path / "engines", "vae_decoder", "tensorrt", Precision.BF16)
-    served = repository / "vae_decoder_plan" / "1" / "model.plan"
-    assert served.samefile(plan.with_name(read_manifest(plan).engine))
+    for component in ("vae_decoder", "vae_encoder"):
+        config = parse_config(repository, (repository / f"{component}_plan" / "config.pbtxt").read_text())
+        assert (config.platform, config.max_batch_size) == ("tensorrt_plan", 1)
+        plan = find_manifest(tmp_path / "engines", component, "tensorrt", "bf16")
+        served = repository / f"{component}_plan" / "1" / "model.plan"
+        assert served.samefile(plan.with_name(read_manifest(plan).engine))
     assert parameters(repository, "vae_decoder")["plan"] == "vae_decoder_plan"
+
+
+def test_an_engine_of_another_component_is_not_taken_for_one(checkpoint, engines, tmp_path):
+    with pytest.raises(RenderError, match=r"^engine=tensorrt_rtx needs an engine of block: --engines, the folder"):
+        render_repository(
+            checkpoint, tmp_path / "out", settings=GpuSettings(engine="tensorrt_rtx"), engines=engines[1:]
+        )
 
 
 def test_one_command_builds_a_repository_and_a_second_time_only_renders(checkpoint, tmp_path, monkeypatch, capsys):
     options = ["--checkpoint", str(checkpoint.folder), "--output", str(tmp_path), "--library", "tensorrt_rtx"]
     options += ["--compute-capability", ADA, "--precision", "fp8", "--profiles", "512", "--max-pixels", "262144"]
+    options += ["--max-images-in-flight", "5"]
     monkeypatch.setattr("sys.argv", ["gpu_repository.py", *options])
     gpu_repository.main()
     assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "repository")
     assert parameters(tmp_path / "repository", "dit")["precision"] == "fp8"
+    assert parameters(tmp_path / "repository", "sampler")["max_images_in_flight"] == "5"
     gpu_repository.main()
     assert capsys.readouterr().out.count("is there") == 2
 
 
 def test_limits_beyond_the_engines_are_found_when_rendering(checkpoint, engines, tmp_path):
-    profile = GpuProfile(engine="tensorrt_rtx")
+    settings = GpuSettings(engine="tensorrt_rtx")
     with pytest.raises(EngineError, match=r"hold no 2 rows of 4097 image tokens .* which the limits allow"):
-        render_repository(checkpoint, tmp_path / "out", profile=profile, engines=engines)
+        render_repository(checkpoint, tmp_path / "out", settings=settings, engines=engines)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--profiles", "512"], r"hold no 2 rows of 1025 image tokens"),
+        (["--precision", "fp8", "--compute-capability", "8.6"], r"fp8 needs a GPU of compute capability 8\.9 or newer"),
+    ],
+    ids=["limits", "precision"],
+)
+def test_one_command_refuses_what_can_not_work_before_it_writes(checkpoint, tmp_path, monkeypatch, options, message):
+    fixed = ["--checkpoint", str(checkpoint.folder), "--output", str(tmp_path), "--library", "tensorrt_rtx"]
+    monkeypatch.setattr("sys.argv", ["gpu_repository.py", *fixed, "--compute-capability", ADA, *options])
+    with pytest.raises(SystemExit, match=rf"^error: .*{message}"):
+        gpu_repository.main()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_profile_that_needs_engines_says_so(checkpoint, tmp_path):
-    with pytest.raises(RenderError, match=r"^engine=tensorrt needs --engines, .*; or --engine torch$"):
-        render_repository(checkpoint, tmp_path / "out", profile=GpuProfile())
+    with pytest.raises(RenderError, match=r"^engine=tensorrt needs an engine of block, vae_decoder, vae_encoder: "):
+        render_repository(checkpoint, tmp_path / "out", settings=GpuSettings())
 
 
 def test_the_runtime_calls_only_what_the_library_has():
@@ -186,6 +235,8 @@ def test_the_runtime_calls_only_what_the_library_has():
     for pattern, owner in (
         (r"self\._engine\.(\w+)", trt.ICudaEngine),
         (r"context\.(\w+)\(", trt.IExecutionContext),
+        (r"config\.(\w+)", trt.IRuntimeConfig),
+        (r"strategies\.(\w+)", trt.DynamicShapesKernelSpecializationStrategy),
         (r"self\._runtime\.(\w+)", trt.Runtime),
         (r"library\.ExecutionContextAllocationStrategy\.(\w+)", trt.ExecutionContextAllocationStrategy),
     ):

@@ -12,6 +12,7 @@ import torch
 from build.check_blocks import block_error, check_blocks, example, open_graph, reference
 from build.export import export
 from build.export_block import export_block
+from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.blocks import block_tensors, empty_block
 from qwen_image.dit.dummy import DummyWeights
@@ -151,8 +152,15 @@ def test_every_block_is_checked_and_a_check_that_was_cut_off_goes_on(tiny_checkp
     cut_off = json.loads(note.read_text()) | {"errors": [0.125]}
     note.write_text(json.dumps(cut_off))
     assert check_blocks(checkpoint, exported, Precision.FP32) == [0.125, errors[1]]
-    note.write_text(json.dumps(cut_off | {"weights_fingerprint": "of other weights"}))
-    assert check_blocks(checkpoint, exported, Precision.FP32) == errors
+    for useless in (json.dumps(cut_off | {"weights_fingerprint": "of other weights"}), json.dumps(cut_off)[:-3]):
+        note.write_text(useless)
+        assert check_blocks(checkpoint, exported, Precision.FP32) == errors
+
+
+def test_a_graph_of_another_checkpoint_is_not_compared(tmp_path, exported):
+    wide = open_checkpoint(write_tiny_checkpoint(tmp_path / "wide", joint_attention_dim=128))
+    with pytest.raises(EngineError, match=r"block.onnx was exported from another checkpoint"):
+        check_blocks(wide, exported, Precision.FP32)
 
 
 def test_a_block_that_is_not_finite_is_named(tiny_checkpoint, exported, monkeypatch):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from diffusers import QwenImageTransformer2DModel
 
+from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.engine import Batch
 from qwen_image.dit.load import load_transformer
@@ -72,3 +74,27 @@ def test_fp8_is_near_and_not_the_same(folder):
 
 def apart(left: torch.Tensor, right: torch.Tensor) -> float:
     return ((left - right).norm() / right.norm()).item()
+
+
+@pytest.mark.parametrize("zero_cond_t", [False, True], ids=["plain", "zero_cond_t"])
+@pytest.mark.parametrize("reference_grids", [((4, 6),), ((6, 4), (3, 9), (2, 2))], ids=["one", "three"])
+def test_references_are_what_diffusers_makes_of_them(tmp_path, zero_cond_t, reference_grids):
+    folder = tmp_path / "checkpoint"
+    write_tiny_checkpoint(folder, pipeline="QwenImageEditPlusPipeline", zero_cond_t=zero_cond_t)
+    plain = batch(folder, (5, 8), (20, 9))
+    tokens = sum(rows * columns for rows, columns in reference_grids)
+    given = replace(plain, references=torch.randn(2, tokens, 64), reference_grids=reference_grids)
+    transformer = QwenImageTransformer2DModel.from_pretrained(folder / "transformer").eval()
+    with torch.inference_mode():
+        expected = transformer(
+            hidden_states=torch.cat([given.tokens, given.references], dim=1),
+            timestep=given.sigma,
+            encoder_hidden_states=given.prompt_embeds,
+            encoder_hidden_states_mask=given.prompt_embeds_mask,
+            img_shapes=[[(1, 5, 8), *((1, *grid) for grid in reference_grids)]] * 2,
+            return_dict=False,
+        )[0][:, :40]
+    loaded = load_transformer(open_checkpoint(folder))
+    found = loaded.velocity(given)
+    assert (found - expected).abs().max() < 1e-4
+    assert (found - loaded.velocity(plain)).abs().max() > 1e-3

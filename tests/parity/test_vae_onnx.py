@@ -19,7 +19,11 @@ TOLERANCE = 1e-4  # of latents, and of pixels on [0, 1]
 SIZES = [(1, 64, 64), (1, 128, 128), (2, 64, 160), (2, 176, 80), (1, 256, 192)]  # rows, height, width
 INTERFACE = {  # input and output; None: any
     "vae_decoder": [("latents", "FLOAT", [None, 16, 1, None, None]), ("image", "UINT8", [None, None, None, 3])],
-    "vae_encoder": [("image", "UINT8", [None, None, None, 3]), ("latents", "FLOAT", [None, 16, 1, None, None])],
+    "vae_encoder": [
+        ("image", "UINT8", [None, None, None, 3]),
+        ("latents", "FLOAT", [None, 16, 1, None, None]),
+        ("deviation", "FLOAT", [None, 16, 1, None, None]),
+    ],
 }
 DEMO_CHECKPOINT = Path(__file__).resolve().parents[2] / "demo" / "checkpoint"
 

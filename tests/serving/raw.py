@@ -23,18 +23,27 @@ DTYPES: dict[str, tuple[str, Any]] = {
     "seed": ("INT64", np.int64),
     "sigmas": ("FP32", np.float32),
     "preview_every": ("INT32", np.int32),
+    "input_image": ("BYTES", np.object_),
+    "mask_image": ("BYTES", np.object_),
+    "strength": ("FP32", np.float32),
 }
 USED = ("used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height")
 Outputs = dict[str, NDArray[Any]]
 
 
 def columns(prompt: str | bytes | Sequence[str | bytes], **values: Any) -> dict[str, NDArray[Any]]:
-    """Arrays of the contract: a single value serves every row, a list has one a row (sigmas: one list for all)."""
+    """Arrays of the contract: a single value serves every row, a list has one a row (sigmas: one list for all).
+
+    `input_image` is one file for every row, or a list of files a row, all as long.
+    """
     prompts = [prompt] if isinstance(prompt, str | bytes) else list(prompt)
     arrays = {}
     for name, value in {"prompt": prompts, **values}.items():
         if name == "sigmas":
             arrays[name] = np.tile(np.array(value, np.float32), (len(prompts), 1))
+            continue
+        if name == "input_image" and isinstance(value, list):
+            arrays[name] = np.array(value, np.object_).reshape(len(prompts), -1)
             continue
         each = list(value) if isinstance(value, list | tuple) else [value] * len(prompts)
         encoded = [item.encode() if isinstance(item, str) else item for item in each]
@@ -55,19 +64,20 @@ def ask(
     server: Any,
     prompt: str | bytes | Sequence[str | bytes],
     *,
+    model: str = "qwen_image",
     protocol: str = "grpc",
     outputs: Sequence[str] = ("image",),
     request_id: str = "",
     parameters: dict[str, Any] | None = None,
     **values: Any,
 ) -> Outputs:
-    """One request to `qwen_image`."""
+    """One request."""
     module = grpcclient if protocol == "grpc" else httpclient
     url = server.grpc_url if protocol == "grpc" else server.http_url
     extra = {} if protocol == "grpc" else {"network_timeout": 300.0, "connection_timeout": 300.0}
     with module.InferenceServerClient(url, **extra) as client:
         result = client.infer(
-            "qwen_image",
+            model,
             inputs_for(module, columns(prompt, **values)),
             outputs=[module.InferRequestedOutput(name) for name in outputs],
             request_id=request_id,
@@ -80,16 +90,17 @@ def stream(
     server: Any,
     prompt: str | Sequence[str],
     *,
+    model: str = "qwen_image_stream",
     outputs: Sequence[str] = ("image", "step"),
     request_id: str = "",
     **values: Any,
 ) -> Iterator[Outputs]:
-    """The responses of one request to `qwen_image_stream`; an error is raised where it arrives."""
+    """The responses of one request; an error is raised where it arrives."""
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with grpcclient.InferenceServerClient(server.grpc_url) as client:
         client.start_stream(lambda result, error: answers.put((result, error)))
         client.async_stream_infer(
-            "qwen_image_stream",
+            model,
             inputs_for(grpcclient, columns(prompt, **values)),
             outputs=[grpcclient.InferRequestedOutput(name) for name in outputs],
             request_id=request_id,

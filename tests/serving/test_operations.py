@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from build.profile import CpuProfile
 from build.repository import render_repository
+from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.processes import resident_bytes, shared_memory_bytes, stub_of
@@ -27,8 +27,8 @@ MEBIBYTE = 1024 * 1024
 def narrow_server(tiny_checkpoint, tmp_path_factory):
     """One image at a time and one in the queue; ended by the last test of this file."""
     folder = tmp_path_factory.mktemp("narrow")
-    profile = CpuProfile(max_images_in_flight=1, max_images_waiting=1)
-    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", profile=profile)
+    settings = Settings(max_images_in_flight=1, max_images_waiting=1)
+    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", settings=settings)
     with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
         running.wait_until_ready()
         yield running
@@ -161,7 +161,7 @@ def brief_server(tiny_checkpoint, tmp_path):
 def twin_server(tiny_checkpoint, tmp_path):
     """Two dit processes, and a short wait at its end for the one that is dead."""
     repository = render_repository(
-        open_checkpoint(tiny_checkpoint), tmp_path / "repository", profile=CpuProfile(dit_instances=2)
+        open_checkpoint(tiny_checkpoint), tmp_path / "repository", settings=Settings(dit_instances=2)
     )
     log = tmp_path / "tritonserver.log"
     with TritonServer(repository, Ports.free(), log, exit_timeout_s=1) as running:

@@ -59,6 +59,8 @@ def settings_read(path: Path) -> set[str]:
             and node.func.value.id == "settings"
         ):
             found |= constants(node.args[0])
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "settings":
+            found |= {"device"} & {node.attr}
     return found
 
 

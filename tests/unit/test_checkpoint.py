@@ -57,10 +57,13 @@ def test_a_good_checkpoint_opens(copy):
 
 
 def test_edit_checkpoints_open_each_with_its_family(tiny_edit_checkpoint, tiny_edit_plus_checkpoint):
-    for folder, family in ((tiny_edit_checkpoint, QWEN_IMAGE_EDIT), (tiny_edit_plus_checkpoint, QWEN_IMAGE_EDIT_PLUS)):
+    for folder, family, condition_area in (
+        (tiny_edit_checkpoint, QWEN_IMAGE_EDIT, 128 * 128),
+        (tiny_edit_plus_checkpoint, QWEN_IMAGE_EDIT_PLUS, 112 * 112),
+    ):
         checkpoint = open_checkpoint(folder)
         assert checkpoint.family is family
-        assert checkpoint.edit == replace(family.edit, condition_area=112 * 112, reference_area=128 * 128)
+        assert checkpoint.edit == replace(family.edit, condition_area=condition_area, reference_area=128 * 128)
         assert checkpoint.tokenizer_folder == folder / "processor"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
+from build.repository import render_repository
+from qwen_image.checkpoint import open_checkpoint
 from qwen_image.families import QWEN_IMAGE
 from qwen_image.params import GenerationParams, Limits
 from tests.unit.source import MODELS, SERVING, calls, constants, function, keys_of, settings_read
 
-ENSEMBLES = ("qwen_image", "qwen_image_stream")
 SAMPLERS = ("sampler", "sampler_stream")
-PYTHON_MODELS = (*SAMPLERS, "validator", "text_encoder", "dit", "vae_decoder", "qwen_image_cancel")
+PYTHON_MODELS = (*SAMPLERS, "validator", "text_encoder", "dit", "vae_decoder", "vae_encoder", "qwen_image_cancel")
 
 PUBLIC_INPUTS = {
     "prompt": ("TYPE_STRING", [1], False),
@@ -28,6 +30,14 @@ PUBLIC_INPUTS = {
     "true_cfg_scale": ("TYPE_FP32", [1], True),
     "seed": ("TYPE_INT64", [1], True),
     "sigmas": ("TYPE_FP32", [-1], True),
+}
+PICTURE_INPUTS = {
+    "qwen_image": {
+        "input_image": ("TYPE_STRING", [-1], True),
+        "mask_image": ("TYPE_STRING", [1], True),
+        "strength": ("TYPE_FP32", [1], True),
+    },
+    "qwen_image_edit": {"input_image": ("TYPE_STRING", [-1], False)},
 }
 PUBLIC_OUTPUTS = {
     "image": ("TYPE_UINT8", [-1, -1, 3]),
@@ -40,13 +50,31 @@ PUBLIC_OUTPUTS = {
 }
 
 
+@pytest.fixture(scope="session", params=["qwen_image", "qwen_image_edit"])
+def family(request) -> str:
+    """The ensemble that a repository of this kind of checkpoint has; its stream's name ends in _stream."""
+    return request.param
+
+
 @pytest.fixture(scope="session")
-def configs(repository: Path) -> dict[str, Any]:
+def rendered(family, repository, tiny_edit_plus_checkpoint, tmp_path_factory) -> Path:
+    if family == "qwen_image":
+        return repository
+    return render_repository(open_checkpoint(tiny_edit_plus_checkpoint), tmp_path_factory.mktemp("edit") / "repository")
+
+
+@pytest.fixture(scope="session")
+def configs(rendered: Path) -> dict[str, Any]:
     """Triton's own message of each model, by the folder's name."""
     return {
         path.parent.name: text_format.Parse(path.read_text(), model_config_pb2.ModelConfig())
-        for path in repository.glob("*/config.pbtxt")
+        for path in rendered.glob("*/config.pbtxt")
     }
+
+
+@pytest.fixture(params=["", "_stream"], ids=["unary", "stream"])
+def ensemble(family, request) -> str:
+    return family + request.param
 
 
 def type_of(tensor: Any) -> str:
@@ -59,49 +87,55 @@ def by_name(tensors: Any) -> dict[str, Any]:
     return found
 
 
-def test_the_repository_holds_these_models_each_under_its_own_name(configs):
-    assert configs.keys() == {*ENSEMBLES, *PYTHON_MODELS}
+def test_the_repository_holds_these_models_each_under_its_own_name(configs, family):
+    assert configs.keys() == {family, f"{family}_stream", *PYTHON_MODELS}
     assert all(config.name == folder for folder, config in configs.items())
 
 
 @pytest.mark.parametrize("model", PYTHON_MODELS)
-def test_a_python_model_has_its_code_and_says_where_it_runs(configs, repository, model):
+def test_a_python_model_has_its_code_and_says_where_it_runs(configs, rendered, model):
     assert configs[model].backend == "python"
-    assert (repository / model / "1" / "model.py").is_file()
+    assert (rendered / model / "1" / "model.py").is_file()
     assert [group.count for group in configs[model].instance_group] == [1]
 
 
-@pytest.mark.parametrize("model", [*ENSEMBLES, *PYTHON_MODELS])
-def test_tensor_names_are_lower_snake_and_words(configs, model):
-    for tensor in (*configs[model].input, *configs[model].output):
-        assert tensor.name.isidentifier()
-        assert tensor.name == tensor.name.lower()
-        assert not tensor.name.startswith(("input", "output"))
+def test_tensor_names_are_lower_snake_and_words(configs):
+    for config in configs.values():
+        for tensor in (*config.input, *config.output):
+            assert tensor.name.isidentifier()
+            assert tensor.name == tensor.name.lower()
+            assert not re.match(r"(input|output)(_?\d|$)", tensor.name)
 
 
-@pytest.mark.parametrize("model", [*ENSEMBLES, "validator"])
-def test_the_public_inputs_are_the_parameters_of_an_image(configs, model):
-    found = {
-        tensor.name: (type_of(tensor), list(tensor.dims), tensor.optional)
-        for tensor in by_name(configs[model].input).values()
+def inputs_of(config: Any) -> dict[str, Any]:
+    return {
+        tensor.name: (type_of(tensor), list(tensor.dims), tensor.optional) for tensor in by_name(config.input).values()
     }
-    if model == "qwen_image_stream":
+
+
+def test_the_public_inputs_are_the_parameters_of_an_image_and_its_pictures(configs, family, ensemble):
+    found = inputs_of(configs[ensemble])
+    if ensemble.endswith("_stream"):
         assert found.pop("preview_every") == ("TYPE_INT32", [1], True)
-    assert found == PUBLIC_INPUTS
-    assert found.keys() == {each.name for each in fields(GenerationParams)}
+    assert found == PUBLIC_INPUTS | PICTURE_INPUTS[family]
+    parameters = {each.name for each in fields(GenerationParams)} - {"strength", "reference_pixels"}
+    assert PUBLIC_INPUTS.keys() == parameters
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [("qwen_image", PUBLIC_OUTPUTS), ("qwen_image_stream", PUBLIC_OUTPUTS | {"step": ("TYPE_INT32", [1])})],
-)
-def test_the_public_outputs_are_the_documented_ones(configs, model, expected):
-    outputs = by_name(configs[model].output)
-    assert {name: (type_of(tensor), list(tensor.dims)) for name, tensor in outputs.items()} == expected
+def test_the_validator_takes_the_public_inputs_of_every_family(configs):
+    pictures = {name: (*each[:2], True) for inputs in PICTURE_INPUTS.values() for name, each in inputs.items()}
+    assert inputs_of(configs["validator"]) == PUBLIC_INPUTS | pictures
 
 
-def test_no_bfloat16_crosses_the_public_boundary(configs):
-    for model in (*ENSEMBLES, "qwen_image_cancel"):
+def test_the_public_outputs_are_the_documented_ones(configs, ensemble):
+    more = {"step": ("TYPE_INT32", [1])} if ensemble.endswith("_stream") else {}
+    more |= {"mask": ("TYPE_UINT8", [-1, -1])} if ensemble == "qwen_image" else {}
+    outputs = by_name(configs[ensemble].output)
+    assert {name: (type_of(tensor), list(tensor.dims)) for name, tensor in outputs.items()} == PUBLIC_OUTPUTS | more
+
+
+def test_no_bfloat16_crosses_the_public_boundary(configs, family):
+    for model in (family, f"{family}_stream", "qwen_image_cancel"):
         assert "TYPE_BF16" not in map(type_of, (*configs[model].input, *configs[model].output))
 
 
@@ -110,7 +144,6 @@ def test_only_the_stream_is_decoupled(configs):
     assert decoupled == {"sampler_stream"}
 
 
-@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_every_mapping_joins_tensors_that_exist_and_are_alike(configs, ensemble):
     known = {tensor.name: (type_of(tensor), list(tensor.dims)) for tensor in configs[ensemble].input}
     for step in configs[ensemble].ensemble_scheduling.step:
@@ -125,17 +158,16 @@ def test_every_mapping_joins_tensors_that_exist_and_are_alike(configs, ensemble)
         assert (type_of(output), list(output.dims)) == known[output.name]
 
 
-@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_every_step_gets_all_it_needs_and_may_miss_what_the_caller_may_leave_out(configs, ensemble):
     left_out = {tensor.name for tensor in configs[ensemble].input if tensor.optional}
     for step in configs[ensemble].ensemble_scheduling.step:
         inputs = by_name(configs[step.model_name].input)
-        assert step.input_map.keys() == inputs.keys(), step.model_name
+        needed = {name for name, tensor in inputs.items() if not tensor.optional}
+        assert needed <= step.input_map.keys() <= inputs.keys(), step.model_name
         for name, tensor in step.input_map.items():
-            assert inputs[name].optional == (tensor in left_out), (step.model_name, name)
+            assert inputs[name].optional or tensor not in left_out, (step.model_name, name)
 
 
-@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_every_input_of_an_ensemble_goes_somewhere_and_nothing_is_made_for_nobody(configs, ensemble):
     steps = configs[ensemble].ensemble_scheduling.step
     used = {tensor for step in steps for tensor in step.input_map.values()}
@@ -145,7 +177,6 @@ def test_every_input_of_an_ensemble_goes_somewhere_and_nothing_is_made_for_nobod
     assert made <= used | wanted
 
 
-@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_what_the_vae_reads_is_not_what_the_caller_gets(configs, ensemble):
     """One tensor in both roles would deadlock a request for a part of the outputs."""
     steps = configs[ensemble].ensemble_scheduling.step
@@ -153,19 +184,20 @@ def test_what_the_vae_reads_is_not_what_the_caller_gets(configs, ensemble):
     assert not between & {tensor.name for tensor in configs[ensemble].output}
 
 
-@pytest.mark.parametrize("ensemble", ENSEMBLES)
 def test_no_step_takes_fewer_rows_than_the_ensemble(configs, ensemble):
     for step in configs[ensemble].ensemble_scheduling.step:
         assert configs[step.model_name].max_batch_size >= configs[ensemble].max_batch_size
 
 
-def test_both_ensembles_are_the_same_up_to_the_sampler(configs):
-    plain, stream = (configs[ensemble].ensemble_scheduling.step for ensemble in ENSEMBLES)
+def test_both_ensembles_are_the_same_up_to_the_sampler(configs, family):
+    plain, stream = (configs[f"{family}{suffix}"].ensemble_scheduling.step for suffix in ("", "_stream"))
     assert [step.model_name for step in plain] == ["validator", "text_encoder", "sampler", "vae_decoder"]
     assert [step.model_name for step in stream] == ["validator", "text_encoder", "sampler_stream"]
+    only_streamed = {"preview_every", "kept_image"}
     for one, other in zip(plain, stream, strict=False):
-        assert dict(one.input_map) == {key: value for key, value in other.input_map.items() if key != "preview_every"}
-    assert all(dict(one.output_map) == dict(other.output_map) for one, other in zip(plain[:2], stream[:2], strict=True))
+        assert dict(one.input_map) == {key: each for key, each in other.input_map.items() if key not in only_streamed}
+    for one, other in zip(plain[:2], stream[:2], strict=True):
+        assert {key: each for key, each in one.output_map.items() if key != "mask"} == dict(other.output_map)
 
 
 def test_the_samplers_outputs_are_the_names_in_its_code(configs):
@@ -177,9 +209,8 @@ def test_the_samplers_outputs_are_the_names_in_its_code(configs):
 @pytest.mark.parametrize("model", SAMPLERS)
 def test_the_samplers_inputs_are_the_names_in_its_code(configs, model):
     inputs = by_name(configs[model].input)
-    read = constants(function(SERVING / "job.py", "read_job")) | constants(
-        function(SERVING / "job.py", "_preview_every")
-    )
+    functions = ("read_job", "_preview_every", "_decoder_inputs")
+    read = set().union(*(constants(function(SERVING / "job.py", name)) for name in functions))
     assert {name for name in inputs if not name.endswith("_mask")} <= read
     for name in ("prompt_embeds", "negative_prompt_embeds"):
         assert f"{name}_mask" in inputs
@@ -187,24 +218,24 @@ def test_the_samplers_inputs_are_the_names_in_its_code(configs, model):
 
 def test_both_samplers_take_the_same(configs):
     plain, stream = (configs[model] for model in SAMPLERS)
-    assert list(plain.input) == [each for each in stream.input if each.name != "preview_every"]
+    assert list(plain.input) == [each for each in stream.input if each.name not in ("preview_every", "kept_image")]
     assert plain.max_batch_size == stream.max_batch_size
 
 
 def test_what_the_sampler_sends_to_dit_is_what_dit_takes(configs):
     sent = keys_of(function(SERVING / "dit_client.py", "_inputs"), "inputs")
-    assert by_name(configs["dit"].input).keys() == sent
+    pictures = keys_of(function(SERVING / "picture_tokens.py", "inputs"), "named")
+    assert by_name(configs["dit"].input).keys() == sent | pictures
 
 
 def test_dit_reads_all_it_takes(configs):
-    assert by_name(configs["dit"].input).keys() <= constants(
-        function(MODELS / "dit/1/model.py", "_read_rows")
-    ) | constants(function(MODELS / "dit/1/model.py", "_read_prompts"))
+    assert by_name(configs["dit"].input).keys() <= constants(ast.parse((MODELS / "dit/1/model.py").read_text()))
 
 
 def test_only_what_may_travel_later_or_is_drawn_is_optional_in_dit(configs):
     optional = {tensor.name for tensor in configs["dit"].input if tensor.optional}
-    assert optional == {"latents", "prompt_embeds", "negative_prompt_embeds"}
+    pictures = keys_of(function(SERVING / "picture_tokens.py", "inputs"), "named")
+    assert optional == {"latents", "prompt_embeds", "negative_prompt_embeds"} | pictures
 
 
 def test_whatever_may_differ_between_the_images_of_a_batch_is_ragged_in_dit(configs):
@@ -228,6 +259,8 @@ def test_every_parameter_that_a_model_reads_is_in_its_config_and_no_other(config
     read = settings_read(MODELS / model / "1" / "model.py")
     if model in SAMPLERS:
         read |= settings_read(SERVING / "sampler.py")
+    if model.startswith("vae_"):
+        read |= settings_read(SERVING / "vae_model.py")
     if model == "sampler_stream":
         read -= {"steps_per_call"}  # it answers after every step
     if model == "validator":

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 import torch
 
+from qwen_image.dit.conditioning import Conditioning
 from qwen_image.dit.engine import Batch
 from qwen_image.dit.load import load_transformer
-from qwen_image.dit.prompts import Prompt
 from qwen_image.dit.step import StepRow, advance, draw_noise, guide, pad_texts
 from qwen_image.schedule import Schedule
 
@@ -33,7 +33,7 @@ def row(
     scale: float = 4.0,
     latents: torch.Tensor | None = None,
 ) -> StepRow:
-    return StepRow(latents, seed, grid, sigmas, Prompt(states(text, seed), states(negative, seed + 500)), scale)
+    return StepRow(latents, seed, grid, sigmas, Conditioning(states(text, seed), states(negative, seed + 500)), scale)
 
 
 class FakeEngine:
@@ -108,10 +108,10 @@ def test_guidance_is_the_pipelines_formula_with_a_scale_of_its_own_a_row():
 @pytest.mark.parametrize("negative", [0, 3, 12], ids=["unguided", "shorter", "longer"])
 def test_a_whole_walk_equals_the_pipeline(pipeline, checkpoint, engine, negative, scale):
     walked = row(5, grid=WIDE, text=8, negative=negative, scale=scale)
-    given = {"negative_prompt_embeds": walked.prompt.negative_embeds[None]} if negative else {}
+    given = {"negative_prompt_embeds": walked.conditioning.negative_embeds[None]} if negative else {}
     masks = {f"{name}_mask": torch.ones(1, each.shape[1], dtype=torch.long) for name, each in given.items()}
     expected = pipeline(
-        prompt_embeds=walked.prompt.embeds[None],
+        prompt_embeds=walked.conditioning.embeds[None],
         prompt_embeds_mask=torch.ones(1, 8, dtype=torch.long),
         **given,
         **masks,

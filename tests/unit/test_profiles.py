@@ -17,20 +17,49 @@ from qwen_image.engines.profiles import (
     max_rows,
     named,
     to_json,
+    with_text,
 )
 from qwen_image.errors import EngineError, InvalidRequest
-from qwen_image.families import FAMILIES, QWEN_IMAGE
+from qwen_image.families import FAMILIES, LONGEST_RATIO, QWEN_IMAGE, Family
 from qwen_image.params import Limits
+from qwen_image.pictures import PictureLimits, fitted_size
 
 PRESETS = [(1328, 1328), (1664, 928), (1472, 1104), (1584, 1056), (1024, 1024), (512, 512), (64, 64), (2048, 2048)]
+
+
+def text_tokens(family: Family) -> int:
+    """The most of a row, by a checkpoint that changes nothing of its family's."""
+    return family.max_sequence_length + (family.edit.max_picture_tokens if family.edit else 0)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.pipeline_class)
 def test_the_table_holds_all_that_the_default_limits_allow(family):
     limits = Limits()
-    check_covered(BLOCK_PROFILES, image_tokens=limits.image_tokens(family), max_text_tokens=family.max_sequence_length)
+    profiles = with_text(BLOCK_PROFILES, text_tokens(family))
+    check_covered(profiles, image_tokens=limits.image_tokens(family), max_text_tokens=text_tokens(family))
     assert VAE_SIDE.holds(limits.min_side)
     assert VAE_SIDE.holds(limits.max_side)
+
+
+def test_an_edits_text_has_room_for_its_pictures_and_only_an_edits():
+    assert text_tokens(QWEN_IMAGE) == QWEN_IMAGE.max_sequence_length == BLOCK_PROFILES[0].text_tokens.most
+    for family in (each for each in FAMILIES.values() if each.edit):
+        square = -(-family.edit.condition_area // 28**2)
+        assert text_tokens(family) >= family.max_sequence_length + family.edit.max_images * square
+        with pytest.raises(EngineError, match=rf"with {text_tokens(family)} text tokens, which the limits allow"):
+            check_covered(BLOCK_PROFILES, image_tokens=(16, 4096), max_text_tokens=text_tokens(family))
+
+
+@pytest.mark.parametrize(("width", "height"), [(4096, 4096), (4096, 256), (256, 4096), (4096, 257), (1000, 63)])
+def test_pictures_of_every_allowed_shape_are_within_the_text(width, height):
+    for family in (each for each in FAMILIES.values() if each.edit):
+        fitted = fitted_size(family.edit.condition_area, width, height, family.edit.side_multiple)
+        tokens = round(fitted[0] / 28) * round(fitted[1] / 28)
+        assert family.edit.max_images * (tokens + 2) <= family.edit.max_picture_tokens
+
+
+def test_the_longest_picture_is_that_of_a_request():
+    assert PictureLimits().max_aspect_ratio == LONGEST_RATIO
 
 
 def test_profiles_grow_in_size_and_shrink_in_rows_and_each_holds_both_guidance_branches():

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from build import repository as build
-from build.profile import CpuProfile
 from build.repository import TEMPLATES, parse_config, render_repository, substitute, templates_of
+from build.settings import ALLOWED, PROFILES, Settings
 from qwen_image.errors import RenderError
+from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT_PLUS
 from qwen_image.params import Limits
 
 ENSEMBLES = ("qwen_image", "qwen_image_stream")
-CPU_FILES = {str(path.relative_to(TEMPLATES)) for path in templates_of(CpuProfile())}
+CPU_FILES = {str(path.relative_to(TEMPLATES)) for path in templates_of(Settings(), QWEN_IMAGE)}
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -40,9 +41,16 @@ def templates(tmp_path, monkeypatch) -> Path:
     return copy
 
 
-def test_every_template_of_the_profile_is_rendered(repository):
+def test_every_template_of_the_settings_is_rendered(repository):
     assert files_in(repository).keys() == CPU_FILES
-    assert files_in(TEMPLATES).keys() - CPU_FILES == {"vae_decoder_plan/config.pbtxt"}
+    left_out = {"qwen_image_edit", "qwen_image_edit_stream", "vae_decoder_plan", "vae_encoder_plan"}
+    assert files_in(TEMPLATES).keys() - CPU_FILES == {f"{model}/config.pbtxt" for model in left_out}
+
+
+def test_a_family_that_edits_has_ensembles_of_its_own():
+    models = {path.relative_to(TEMPLATES).parts[0] for path in templates_of(Settings(), QWEN_IMAGE_EDIT_PLUS)}
+    assert {"qwen_image_edit", "qwen_image_edit_stream", "sampler"} <= models
+    assert models.isdisjoint(ENSEMBLES)
 
 
 def test_no_placeholder_is_left(repository):
@@ -66,22 +74,23 @@ def test_every_model_has_a_version_folder_and_an_ensembles_is_empty(repository):
 
 def test_rendered_json_is_json(repository):
     found = {path.parent.parent.name: json.loads(path.read_text()) for path in repository.rglob("*.json")}
-    profile = CpuProfile()
-    assert found["text_encoder"]["max_num_seqs"] == profile.text_encoder_max_num_seqs
+    assert found["text_encoder"]["max_num_seqs"] == Settings().text_encoder_max_num_seqs
     assert found["text_encoder"]["enforce_eager"] is True
 
 
 def test_the_checkpoints_facts_are_filled_in(repository, checkpoint):
-    assert parameters_of(repository, "dit")["checkpoint"] == str(checkpoint.folder)
-    validator = parameters_of(repository, "validator")
-    assert (validator["default_height"], validator["default_width"]) == ("128", "128")
-    assert validator["family"] == "QwenImagePipeline"
+    for model in ("validator", "dit", "vae_decoder"):
+        assert parameters_of(repository, model)["checkpoint"] == str(checkpoint.folder)
+    config = parse_config(repository, (repository / "dit" / "config.pbtxt").read_text())
+    widths = {each.name: each.dims[-1] for each in config.input}
+    assert widths["prompt_embeds"] == checkpoint.prompt_embeds_dim
+    assert widths["latents"] == checkpoint.token_channels
 
 
-def test_the_limits_and_the_profile_given_are_the_ones_rendered(checkpoint, tmp_path):
-    profile = CpuProfile(max_rows=3, dit_instances=2, max_images_in_flight=5, text_encoder_enforce_eager="false")
+def test_the_limits_and_the_settings_given_are_the_ones_rendered(checkpoint, tmp_path):
+    settings = Settings(max_rows=3, dit_instances=2, max_images_in_flight=5, text_encoder_enforce_eager="false")
     limits = Limits(max_side=512, max_true_cfg_scale=7.5)
-    repository = render_repository(checkpoint, tmp_path / "out", profile=profile, limits=limits)
+    repository = render_repository(checkpoint, tmp_path / "out", settings=settings, limits=limits)
     validator = parameters_of(repository, "validator")
     assert (validator["max_side"], validator["max_true_cfg_scale"]) == ("512", "7.5")
     assert parameters_of(repository, "sampler")["max_images_in_flight"] == "5"
@@ -90,6 +99,24 @@ def test_the_limits_and_the_profile_given_are_the_ones_rendered(checkpoint, tmp_
     for ensemble in ENSEMBLES:
         assert parse_config(repository, (repository / ensemble / "config.pbtxt").read_text()).max_batch_size == 3
     assert json.loads((repository / "text_encoder" / "1" / "model.json").read_text())["enforce_eager"] is False
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_setting_that_is_none_of_those_allowed_is_an_error_with_them(name, profile):
+    message = rf"^{name}='maybe' must be one of {', '.join(ALLOWED[name])}$"
+    with pytest.raises(RenderError, match=message):
+        PROFILES[profile](**{name: "maybe"})
+
+
+def test_the_command_line_allows_the_same(checkpoint, tmp_path, monkeypatch, capsys):
+    options = ["--checkpoint", str(checkpoint.folder), "--output", str(tmp_path / "out"), "--precision", "fp7"]
+    monkeypatch.setattr("sys.argv", ["repository.py", *options])
+    with pytest.raises(SystemExit):
+        build.main()
+    assert "invalid choice: 'fp7' (choose from 'fp32', 'bf16', 'fp8')" in capsys.readouterr().err.replace(
+        "from fp32, bf16, fp8", "from 'fp32', 'bf16', 'fp8'"
+    )
 
 
 def test_rendering_leaves_the_templates_as_they_are(checkpoint, tmp_path):
@@ -103,7 +130,7 @@ def test_rendering_makes_the_folders_above_its_output(checkpoint, tmp_path):
 
 
 def test_an_earlier_rendering_is_replaced_as_a_whole(checkpoint, tmp_path):
-    output = render_repository(checkpoint, tmp_path / "out", profile=CpuProfile(max_rows=3))
+    output = render_repository(checkpoint, tmp_path / "out", settings=Settings(max_rows=3))
     (output / "left_over").mkdir()
     (output / "left_over" / "config.pbtxt").write_text("name: 'left_over'")
     render_repository(checkpoint, output)

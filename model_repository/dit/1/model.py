@@ -7,14 +7,17 @@ import numpy as np
 import torch
 
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.dit.conditioning import Conditioning, ConditioningStore
 from qwen_image.dit.load import load_transformer
 from qwen_image.dit.precision import Precision
-from qwen_image.dit.prompts import Prompt, PromptStore
-from qwen_image.dit.step import StepRow, advance
+from qwen_image.dit.step import StepRow, advance, draw_start
 from qwen_image.errors import InvalidRequest
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import array, optional_array, response, text_column
+
+PICTURES = ("reference_latents", "start_latents", "start_deviation", "start_mask")
+CONDITIONING = ("prompt_embeds", "negative_prompt_embeds", "reference_grids", *PICTURES)
 
 
 class TritonPythonModel:
@@ -30,13 +33,13 @@ class TritonPythonModel:
             engine=settings["engine"],
             manifest=Path(settings["engine_manifest"]),
             precision=Precision(settings["precision"]),
-            device=settings["device"],
+            device=settings.device,
             max_batch_tokens=settings.integer("max_batch_tokens"),
+            image_tokens=(settings.integer("min_image_tokens"), settings.integer("max_image_tokens")),
+            max_text_tokens=checkpoint.max_text_tokens,
         )
-        tokens = (settings.integer("min_image_tokens"), settings.integer("max_image_tokens"))
-        self._engine.check_covers(tokens, checkpoint.family.max_sequence_length)
         self._channels = checkpoint.token_channels
-        self._prompts = PromptStore(settings.integer("prompt_store_bytes"))
+        self._store = ConditioningStore(settings.integer("conditioning_store_bytes"))
         self._metrics = Metrics(
             settings.name,
             "qwen_image_dit_steps_total",
@@ -82,7 +85,7 @@ class TritonPythonModel:
 
     def _warm_up(self, checkpoint):
         states = self._on_device(np.zeros((16, checkpoint.prompt_embeds_dim), np.float32))
-        row = StepRow(None, 0, (4, 4), (1.0, 0.0), Prompt(states, states), 4.0)
+        row = StepRow(None, 0, (4, 4), (1.0, 0.0), Conditioning(states, states), 4.0)
         for _, advanced in advance([row], self._engine, self._channels):
             if isinstance(advanced, Exception):
                 raise advanced
@@ -90,7 +93,7 @@ class TritonPythonModel:
     def _read_rows(self, request):
         """The rows of one request. InvalidRequest if the latents don't fit the grid, NotHeld if states are missing."""
         grids, sigmas, scales, seeds = (array(request, name) for name in ("grid", "sigmas", "true_cfg_scale", "seed"))
-        prompts = self._read_prompts(request)
+        held = self._conditionings(request, seeds, grids)
         latents = optional_array(request, "latents")
         tokens = int(grids[0].prod())
         if latents is not None and latents.shape[1:] != (tokens, self._channels):
@@ -104,20 +107,36 @@ class TritonPythonModel:
                 seed=int(seeds[row, 0]),
                 grid=(int(grids[row, 0]), int(grids[row, 1])),
                 sigmas=tuple(map(float, sigmas[row])),
-                prompt=prompt,
+                conditioning=conditioning,
                 true_cfg_scale=float(scales[row, 0]),
             )
-            for row, prompt in enumerate(prompts)
+            for row, conditioning in enumerate(held)
         ]
 
-    def _read_prompts(self, request):
+    def _conditionings(self, request, seeds, grids):
         """What came with the call is kept for the image's next one."""
-        prompt_ids = text_column(request, "prompt_id")
-        states = [optional_array(request, name) for name in ("prompt_embeds", "negative_prompt_embeds")]
-        if states[0] is not None:
-            for row, prompt_id in enumerate(prompt_ids):
-                self._prompts.put(prompt_id, Prompt(*(self._on_device(each[row]) for each in states)))
-        return [self._prompts.get(prompt_id) for prompt_id in prompt_ids]
+        image_ids = text_column(request, "image_id")
+        given = {name: optional_array(request, name) for name in CONDITIONING}
+        if given["prompt_embeds"] is not None:
+            for row, image_id in enumerate(image_ids):
+                grid = (int(grids[row, 0]), int(grids[row, 1]))
+                self._store.put(image_id, self._conditioning(given, row, int(seeds[row, 0]), grid))
+        return [self._store.get(image_id) for image_id in image_ids]
+
+    def _conditioning(self, given, row, seed, grid):
+        tokens = {name: None if given[name] is None else self._tokens(given[name][row]) for name in PICTURES}
+        latents, deviation, mask = (tokens[f"start_{name}"] for name in ("latents", "deviation", "mask"))
+        grids = given["reference_grids"]
+        return Conditioning(
+            embeds=self._on_device(given["prompt_embeds"][row]),
+            negative_embeds=self._on_device(given["negative_prompt_embeds"][row]),
+            references=tokens["reference_latents"],
+            reference_grids=() if grids is None else tuple(map(tuple, grids[row].tolist())),
+            start=None if latents is None else draw_start(seed, grid, latents, deviation, mask, self._engine.dtype),
+        )
+
+    def _tokens(self, values):
+        return torch.from_numpy(np.array(values)).to(self._engine.device)
 
     def _on_device(self, states):
         return torch.from_numpy(np.array(states)).to(self._engine.device, self._engine.dtype)

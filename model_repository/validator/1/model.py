@@ -2,11 +2,21 @@
 
 import numpy as np
 
-from qwen_image.families import FAMILIES
+from qwen_image.checkpoint import open_checkpoint
 from qwen_image.params import validated
 from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.public_pictures import PictureReader, kept_and_mask
 from qwen_image.serving.public_request import limits_from, read_params, refuse_unknown_parameters
-from qwen_image.serving.tensors import response, strings
+from qwen_image.serving.tensors import array, response, strings
+
+NUMBERS = {
+    "height": np.int32,
+    "width": np.int32,
+    "num_inference_steps": np.int32,
+    "first_step": np.int32,
+    "true_cfg_scale": np.float32,
+    "seed": np.int64,
+}
 
 
 class TritonPythonModel:
@@ -14,32 +24,38 @@ class TritonPythonModel:
 
     def initialize(self, args):
         settings = ModelSettings.from_args(args)
-        self._family = FAMILIES[settings["family"]]
+        checkpoint = open_checkpoint(settings["checkpoint"])
+        height, width = checkpoint.default_size
+        self._family = checkpoint.family
         self._limits = limits_from(settings)
-        self._default_size = (settings.integer("default_height"), settings.integer("default_width"))
+        self._pictures = PictureReader(checkpoint.family, checkpoint.edit, self._limits, (width, height))
 
     def execute(self, requests):
         return [self._answer(request) for request in requests]
 
     def _answer(self, request):
         try:
-            refuse_unknown_parameters(request)
-            rows = [
-                validated(params, self._limits, self._family)
-                for params in read_params(request, self._default_size, self._family)
-            ]
+            return response(**self._outputs(request))
         except Exception as error:
             return error_response(error, request.request_id())
-        return response(
-            validated_prompt=strings([row.prompt for row in rows]),
+
+    def _outputs(self, request):
+        refuse_unknown_parameters(request)
+        pictures = self._pictures.read(request, len(array(request, "prompt")))
+        rows = [
+            validated(params, self._limits, self._family) for params in read_params(request, pictures, self._pictures)
+        ]
+        size = (rows[0].width, rows[0].height)
+        kept, mask = kept_and_mask(pictures, size)
+        return {
+            "validated_prompt": strings([row.prompt for row in rows]),
             **{
                 f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
-                for name, dtype in (
-                    ("height", np.int32),
-                    ("width", np.int32),
-                    ("num_inference_steps", np.int32),
-                    ("true_cfg_scale", np.float32),
-                    ("seed", np.int64),
-                )
+                for name, dtype in NUMBERS.items()
             },
-        )
+            "pictures": self._pictures.references(pictures, size),
+            "condition_pictures": self._pictures.conditions(pictures),
+            "kept_image": kept,
+            "paint_mask": mask,
+            "mask": mask,
+        }

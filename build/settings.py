@@ -5,23 +5,37 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from qwen_image.dit.precision import Precision
+from qwen_image.engines.library import ENGINES
+from qwen_image.errors import RenderError
+
 MIB, GIB = 1024**2, 1024**3
+DTYPES = ("float32", "bfloat16")
+ALLOWED: dict[str, tuple[str, ...]] = {  # settings that not every value of their type is right for
+    "device": ("cpu", "cuda"),
+    "kind": ("KIND_CPU", "KIND_GPU"),
+    "engine": ENGINES,
+    "precision": tuple(Precision),
+    "vae_dtype": DTYPES,
+    "text_encoder_dtype": DTYPES,
+    "text_encoder_enforce_eager": ("true", "false"),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """Every setting, with its default on a CPU: float32 on the Python backend."""
+class Settings:
+    """Every setting, with its default on a CPU: float32 on the Python backend. RenderError names what is allowed."""
 
     max_rows: int = 8  # images in one request
     device: str = "cpu"
     kind: str = "KIND_CPU"  # of the models that compute
-    engine: str = "torch"  # of the transformer's blocks: torch, onnxruntime, tensorrt, tensorrt_rtx
-    precision: str = "fp32"  # of the transformer: fp32, bf16, fp8
+    engine: str = "torch"  # of the transformer's blocks
+    precision: Precision = Precision.FP32  # of the transformer
     dit_max_batch_size: int = 8
     dit_instances: int = 1
     dit_threads: int = os.cpu_count() or 1
     max_batch_tokens: int = 65_536  # image tokens of one batch on torch, both guidance branches counted
-    prompt_store_bytes: int = 256 * MIB  # text states of running images, held beside the transformer
+    conditioning_store_bytes: int = 256 * MIB  # text states and pictures of running images, beside the transformer
     vae_max_batch_size: int = 8
     vae_dtype: str = "float32"
     vae_threads: int = os.cpu_count() or 1
@@ -38,34 +52,31 @@ class Profile:
     max_images_waiting: int = 64
     steps_per_call: int = 1
 
+    def __post_init__(self) -> None:
+        for name, allowed in ALLOWED.items():
+            if getattr(self, name) not in allowed:
+                raise RenderError(f"{name}={getattr(self, name)!r} must be one of {', '.join(allowed)}")
+
     @property
     def needs_engines(self) -> bool:
         return self.engine != "torch"
 
     @property
-    def vae_plan(self) -> str:
-        """The model of Triton's TensorRT backend that decodes; "": the VAE runs in PyTorch.
-
-        TensorRT-RTX's engines can't be served by that backend.
-        """
-        return "vae_decoder_plan" if self.engine == "tensorrt" else ""
+    def has_vae_plans(self) -> bool:
+        """Whether the VAE runs on Triton's TensorRT backend, which does not load TensorRT-RTX's engines."""
+        return self.engine == "tensorrt"
 
 
 @dataclass(frozen=True, slots=True)
-class CpuProfile(Profile):
-    """A machine without a GPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuProfile(Profile):
+class GpuSettings(Settings):
     """One GPU of 80 GB: bfloat16, the blocks and the VAE compiled by TensorRT."""
 
     device: str = "cuda"
     kind: str = "KIND_GPU"
     engine: str = "tensorrt"
-    precision: str = "bf16"
+    precision: Precision = Precision.BF16
     dit_threads: int = 4
-    prompt_store_bytes: int = 1 * GIB
+    conditioning_store_bytes: int = 1 * GIB
     vae_dtype: str = "bfloat16"
     vae_threads: int = 4
     text_encoder_cache_bytes: int = 1 * GIB
@@ -74,4 +85,4 @@ class GpuProfile(Profile):
     text_encoder_enforce_eager: str = "false"
 
 
-PROFILES: dict[str, type[Profile]] = {"cpu": CpuProfile, "gpu": GpuProfile}
+PROFILES: dict[str, type[Settings]] = {"cpu": Settings, "gpu": GpuSettings}

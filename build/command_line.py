@@ -1,0 +1,38 @@
+"""What the command lines of `build/` share: naming a checkpoint, and ending with a message where it can't be used."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from qwen_image.checkpoint import Checkpoint, open_checkpoint, resolve_checkpoint
+from qwen_image.dit.precision import Precision
+from qwen_image.errors import QwenImageError
+
+
+def checkpoint_parser(description: str, parents: Sequence[argparse.ArgumentParser] = ()) -> argparse.ArgumentParser:
+    """With the options that name a checkpoint. A parent's defaults depend on nothing that follows it."""
+    parser = argparse.ArgumentParser(
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        parents=list(parents),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--checkpoint", required=True, help="a folder in the diffusers layout, or a Hugging Face id")
+    parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    return parser
+
+
+def add_precision_option(parser: argparse.ArgumentParser) -> None:
+    names = [str(each) for each in Precision]
+    parser.add_argument("--precision", choices=names, default=str(Precision.BF16), help="of the transformer's blocks")
+
+
+@contextmanager
+def opened_checkpoint(options: argparse.Namespace) -> Iterator[Checkpoint]:
+    """The checkpoint that the options name. SystemExit with the message of any error of ours raised inside."""
+    try:
+        yield open_checkpoint(resolve_checkpoint(options.checkpoint, options.revision))
+    except QwenImageError as error:
+        raise SystemExit(f"error: {error}") from error

@@ -1,0 +1,20 @@
+"""Pixels to latents: the posterior's mean and deviation."""
+
+import numpy as np
+
+from qwen_image.serving.vae_model import VaeModel
+from qwen_image.vae import VaeEncoder
+
+
+class TritonPythonModel(VaeModel):
+    """The VAE's encoding half."""
+
+    source = "image"
+    outputs = ("latents", "deviation")
+
+    def load(self, checkpoint, device, dtype):
+        self._encoder = VaeEncoder(checkpoint, device=device, dtype=dtype)
+        self._encoder.encode(np.zeros((1, 64, 64, 3), np.uint8))
+
+    def compute(self, rows):
+        return dict(zip(self.outputs, self._encoder.encode(rows), strict=True))

@@ -1,0 +1,148 @@
+"""Pictures in requests: what is refused, what is filled in, and that streams do the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tritonclient.utils import InferenceServerException
+
+from build.repository import render_repository
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.serving.tritonserver import Ports, TritonServer
+from tests.pictures import picture, png, right_half
+from tests.serving.raw import ask, stream
+
+START, MASK = png(picture(96, 64)), png(right_half(96, 64))
+SMALL = {"height": 64, "width": 96, "num_inference_steps": 4, "seed": 1}
+
+
+@pytest.fixture(scope="module")
+def edit_server(tiny_edit_plus_checkpoint, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("edit")
+    repository = render_repository(open_checkpoint(tiny_edit_plus_checkpoint), folder / "repository")
+    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
+        running.wait_until_ready()
+        yield running
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"input_image": b"no picture"},
+            r"input_image 0 of row 0 is no picture that is known here .* send the bytes of a PNG or JPEG",
+        ),
+        ({"input_image": START[:200]}, r"input_image 0 of row 0"),
+        ({"input_image": START, "mask_image": b"GIF89a"}, r"mask_image of row 0"),
+        ({"input_image": [[START, START]]}, r"input_image of row 0 has 2 pictures; a QwenImagePipeline takes 0 to 1"),
+        ({"strength": 0.5}, r"strength=0\.5 of row 0 comes without input_image"),
+        ({"mask_image": MASK}, r"mask_image of row 0 comes without input_image"),
+        ({"input_image": START, "strength": 0.0}, r"strength=0 must be above 0 and at most 1"),
+        ({"input_image": START, "strength": 1.5}, r"strength=1\.5 must be above 0 and at most 1"),
+        ({"input_image": START, "strength": float("nan")}, r"strength=nan must be above 0 and at most 1"),
+        ({"input_image": START, "strength": 1e-17}, r"strength=1e-17 leaves no step of num_inference_steps=4"),
+    ],
+)
+def test_what_can_not_be_painted_is_refused_with_what_is_allowed(server, protocol, given, message):
+    with pytest.raises(InferenceServerException, match=message) as caught:
+        ask(server, "a star", protocol=protocol, **SMALL, **given)
+    assert caught.value.status() in ("StatusCode.INVALID_ARGUMENT", "400")
+
+
+def test_a_bad_picture_harms_no_other_request(server, at_once):
+    def one(position: int):
+        try:
+            return ask(server, "a star", **SMALL, input_image=b"broken" if position % 2 else START)["image"]
+        except InferenceServerException as error:
+            return error
+
+    answers = at_once(one, range(8))
+    assert [isinstance(each, InferenceServerException) for each in answers] == [False, True] * 4
+    whole = np.stack(answers[::2]).astype(int)
+    assert np.abs(whole - whole[0]).max() <= 1
+
+
+def test_a_bad_row_is_named(server):
+    with pytest.raises(InferenceServerException, match=r"input_image 0 of row 1"):
+        ask(server, ["a star", "a cat"], **SMALL, input_image=[[START], [b"broken"]])
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [((200, 200), (128, 128)), ((300, 100), (80, 224)), ((90, 160), (176, 96))]
+)
+def test_a_result_has_the_shape_of_the_picture_it_starts_from(server, size, expected):
+    wanted = ("image", "used_height", "used_width")
+    found = ask(server, "a star", num_inference_steps=2, input_image=png(picture(*size)), outputs=wanted)
+    assert found["image"].shape[1:3] == expected
+    assert (found["used_height"], found["used_width"]) == expected
+
+
+def test_without_a_mask_all_of_it_was_painted(server):
+    mask = ask(server, "a star", **SMALL, outputs=("mask",))["mask"]
+    assert mask.shape == (1, 1, 1)
+    assert mask.item() == 255
+
+
+def test_a_strength_of_its_own_for_every_row(server):
+    given = {"input_image": START, "strength": [0.25, 1.0]}
+    found = ask(server, ["a star", "a star"], **SMALL, **given, outputs=("used_num_inference_steps", "image"))
+    assert found["used_num_inference_steps"].ravel().tolist() == [1, 4]
+    start = np.asarray(picture(96, 64)).astype(int)
+    near, far = (np.abs(row.astype(int) - start).mean() for row in found["image"])
+    assert near < far
+
+
+def test_a_stream_ends_in_the_unary_picture_and_keeps_what_the_mask_keeps_all_the_way(server):
+    given = {"input_image": START, "mask_image": MASK, "strength": 0.75}
+    *previews, last = stream(server, "a star", **SMALL, **given)
+    unary = ask(server, "a star", **SMALL, **given)["image"]
+    assert np.array_equal(last["image"], unary)
+    assert [int(each["step"].item()) for each in (*previews, last)] == [1, 2, 3]
+    kept = np.asarray(picture(96, 64))[:, :48]
+    assert all(np.array_equal(each["image"][0, :, :48], kept) for each in (*previews, last))
+
+
+def test_an_edit_streams_too(edit_server):
+    given = {"num_inference_steps": 3, "seed": 2, "input_image": [[START, png(picture(64, 64, 1))]]}
+    *_, last = stream(edit_server, "make it blue", model="qwen_image_edit_stream", **given)
+    unary = ask(edit_server, "make it blue", model="qwen_image_edit", **given)["image"]
+    assert np.array_equal(last["image"], unary)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ([[b""]], r"input_image of row 0 has 0 pictures; a QwenImageEditPlusPipeline takes 1 to 3"),
+        ([[START] * 4], r"input_image of row 0 has 4 pictures; a QwenImageEditPlusPipeline takes 1 to 3"),
+        ([[START, b"broken"]], r"input_image 1 of row 0"),
+    ],
+)
+def test_an_edit_wants_so_many_pictures(edit_server, files, message):
+    with pytest.raises(InferenceServerException, match=message):
+        ask(edit_server, "make it blue", model="qwen_image_edit", input_image=files)
+
+
+def test_rows_whose_pictures_ask_for_different_sizes_are_refused_unless_a_size_is_given(edit_server):
+    files = [[png(picture(128, 128))], [png(picture(200, 100))]]
+    with pytest.raises(InferenceServerException, match=r"different sizes \(128x128, 192x96\).* give height and width"):
+        ask(edit_server, ["a", "b"], model="qwen_image_edit", input_image=files)
+    image = ask(edit_server, ["a", "b"], model="qwen_image_edit", input_image=files, **SMALL)["image"]
+    assert image.shape == (2, 64, 96, 3)
+
+
+def test_edits_of_all_shapes_at_once_equal_their_solo_runs(edit_server, at_once):
+    cases = [
+        {
+            "input_image": [[png(picture(128, 128, seed))] * (1 + seed % 2)],
+            "seed": seed,
+            "num_inference_steps": 2 + seed,
+        }
+        for seed in range(4)
+    ]
+
+    def edit(case):
+        return ask(edit_server, "make it blue", model="qwen_image_edit", **case)["image"]
+
+    for together, case in zip(at_once(edit, cases), cases, strict=True):
+        assert np.abs(together.astype(int) - edit(case).astype(int)).max() <= 1
