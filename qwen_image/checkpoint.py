@@ -37,8 +37,11 @@ class Checkpoint:
     @property
     def edit(self) -> Edit | None:
         """How the pictures of an edit are seen, with the checkpoint's own areas; None unless the family edits."""
-        areas = {field: self.index[key] for key, field in AREA_KEYS.items() if key in self.index}
-        return replace(self.family.edit, **areas) if self.family.edit else None
+        if self.family.edit is None:
+            return None
+        return replace(
+            self.family.edit, **{field: self.index[key] for key, field in AREA_KEYS.items() if key in self.index}
+        )
 
     @property
     def tokenizer_folder(self) -> Path:

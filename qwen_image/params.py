@@ -23,6 +23,7 @@ class Limits:
     min_side: int = 64
     max_side: int = 2048
     max_pixels: int = 2048 * 2048
+    max_pixels_with_pictures: int = 2048 * 2200  # of a result and the pictures it looks at: four of about 1024 x 1024
     max_inference_steps: int = 200
     max_pixel_steps: int = 2048 * 2048 * 100  # pixels x steps of one image: the work it may ask for
     max_true_cfg_scale: float = 50.0
@@ -33,7 +34,9 @@ class Limits:
     def image_tokens(self, family: Family = QWEN_IMAGE) -> tuple[int, int]:
         """The fewest and the most transformer tokens that a picture within the limits has."""
         multiple = family.size_multiple
-        return (-(-self.min_side // multiple)) ** 2, min(self.max_pixels, self.max_side**2) // multiple**2
+        alone = min(self.max_pixels, self.max_side**2)
+        most = max(alone, self.max_pixels_with_pictures) if family.edit else alone
+        return (-(-self.min_side // multiple)) ** 2, most // multiple**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +160,11 @@ def _check_work(params: GenerationParams, limits: Limits) -> None:
             f"height={params.height} x width={params.width} is {pixels} pixels; at most {limits.max_pixels} are allowed"
         )
     pixels += params.reference_pixels
-    if pixels > limits.max_pixels:
+    if params.reference_pixels and pixels > limits.max_pixels_with_pictures:
         raise InvalidRequest(
             f"height={params.height} x width={params.width} and {params.reference_pixels} pixels of pictures are "
-            f"{pixels} together; at most {limits.max_pixels} are allowed: ask for a smaller size or send fewer pictures"
+            f"{pixels} together; at most {limits.max_pixels_with_pictures} are allowed: ask for a smaller size or send "
+            "fewer pictures"
         )
     if pixels * params.num_inference_steps > limits.max_pixel_steps:
         most = limits.max_pixel_steps // pixels

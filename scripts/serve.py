@@ -12,13 +12,18 @@ from qwen_image.errors import QwenImageError
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from scripts.serving import checkpoint_folder, running_server, show
 
-HOW_TO_CALL = """
+PAINTS = """
 Command line   .venv/bin/qwen-image generate "a red circle above a blue square" --url {grpc}
 curl           clients/examples/curl.sh {http} picture.png
 tritonclient   python clients/examples/tritonclient_grpc.py {grpc} picture.png
                python clients/examples/tritonclient_http.py {http} picture.png
-Metrics        {metrics}
-Models         http://{http}/v2/models/qwen_image (metadata: every input and output)
+"""
+EDITS = """
+Command line   .venv/bin/qwen-image edit "make the circle blue" --image picture.png --url {grpc}
+tritonclient   python clients/examples/edit.py {grpc} edited.png picture.png
+"""
+ANYHOW = """Metrics        {metrics}
+Models         http://{http}/v2/models/{model} (metadata: every input and output)
 
 Ctrl-C stops the server.
 """
@@ -38,15 +43,23 @@ def main() -> int:
     ports = Ports(options.http_port, options.grpc_port, options.metrics_port) if options.http_port else Ports.free()
     try:
         with running_server(checkpoint_folder(options.checkpoint, options.revision), ports, options.host) as server:
-            print(
-                HOW_TO_CALL.format(http=server.http_url, grpc=server.grpc_url, metrics=server.metrics_url), flush=True
-            )
+            print(how_to_call(server), flush=True)
             return wait_for_end(server)
     except QwenImageError as error:
         show(f"error: {error}\n")
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def how_to_call(server: TritonServer) -> str:
+    edits = (server.repository / "qwen_image_edit").is_dir()
+    return ((EDITS if edits else PAINTS) + ANYHOW).format(
+        http=server.http_url,
+        grpc=server.grpc_url,
+        metrics=server.metrics_url,
+        model="qwen_image_edit" if edits else "qwen_image",
+    )
 
 
 def wait_for_end(server: TritonServer) -> int:

@@ -3,12 +3,13 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Tensors: TypeAlias = Mapping[str, NDArray[Any]]
+Task: TypeAlias = Literal["generate", "edit"]  # a checkpoint is made for one of them, and a server has one checkpoint
 
 
 def new_request_id() -> str:
@@ -35,13 +36,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The names of the three models that serve one checkpoint, all derived from the first."""
+    """The names of the models that serve one checkpoint, all derived from the first."""
 
     generate: str = "qwen_image"
 
-    @property
-    def stream(self) -> str:
-        return f"{self.generate}_stream"
+    def unary(self, task: Task) -> str:
+        """The model that answers once."""
+        return f"{self.generate}_edit" if task == "edit" else self.generate
+
+    def stream(self, task: Task) -> str:
+        """The model that answers after every step."""
+        return f"{self.unary(task)}_stream"
 
     @property
     def cancel(self) -> str:

@@ -21,11 +21,14 @@ class GeneratedImage:
         image: RGB, width x height; None unless "image" was asked for.
         latents: float32 [16, 1, height/8, width/8]; None unless "latents" was asked for.
         recipe: what it was made from.
+        mask: of the image's size, white where it was painted and black where the picture was kept; None unless a
+            mask was sent or "mask" asked for.
     """
 
     image: Image.Image | None = field(repr=False)
     latents: NDArray[np.float32] | None = field(repr=False)
     recipe: Recipe
+    mask: Image.Image | None = field(default=None, repr=False)
 
     @property
     def seed(self) -> int:

@@ -1,24 +1,34 @@
-"""What an image was made from: enough to make it again on the same server.
+"""What an image was made from: enough, with the pictures it was made from, to make it again on the same server.
 
 Made alone it is the same bit for bit; beside other images it may differ by rounding, as all batched work does.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
 
-from qwen_image_client.errors import InvalidRequest, RecipeError
-from qwen_image_client.request import GenerationRequest, RowOptions
-
-_VERSION = 1
-_ANSWERED = ("seed", "num_inference_steps", "true_cfg_scale", "width", "height")
+from qwen_image_client.call import Task
+from qwen_image_client.errors import RecipeError
+from qwen_image_client.options import RowOptions
+from qwen_image_client.pictures import Picture
+from qwen_image_client.record import VERSION, read_record
 
 
 class RecipeArguments(RowOptions):
     """The arguments of `Client.generate` that a recipe stands for; what it left out is None."""
 
     prompt: str
+    seed: int
+    image: Picture | None
+    strength: float | None
+    mask_image: Picture | None
+
+
+class EditArguments(RowOptions):
+    """The arguments of `Client.edit` that a recipe stands for; what it left out is None."""
+
+    prompt: str
+    images: Picture | Sequence[Picture]
     seed: int
 
 
@@ -27,8 +37,12 @@ class Recipe:
     """One image's recipe: what was asked for, and what the server said it really used.
 
     Attributes:
-        prompt, negative_prompt, sigmas: as sent; None was left out.
+        prompt, negative_prompt, sigmas, strength: as sent; None was left out.
         seed, num_inference_steps, true_cfg_scale, width, height: as the server answered; scale 1 is no guidance.
+        requested_num_inference_steps: as sent; an image that started from a picture made only a part of them.
+        image_sha256: of the files of the pictures it was made from, in order; the pictures aren't in the recipe.
+        mask_sha256: of the mask's file; None: there was none.
+        task: the method that made it.
         model: the Triton model that made it.
         request_id: the request it came from.
     """
@@ -41,23 +55,67 @@ class Recipe:
     width: int
     height: int
     sigmas: tuple[float, ...] | None
+    requested_num_inference_steps: int | None = None
+    strength: float | None = None
+    image_sha256: tuple[str, ...] = ()
+    mask_sha256: str | None = None
+    task: Task = "generate"
     model: str
     request_id: str
 
-    def as_arguments(self) -> RecipeArguments:
-        """The arguments that make this image again: `client.generate(**recipe.as_arguments())`."""
+    def as_arguments(self, *, image: Picture | None = None, mask_image: Picture | None = None) -> RecipeArguments:
+        """The arguments that make this image again: `client.generate(**recipe.as_arguments())`.
+
+        Args:
+            image, mask_image: what it was made from, or what to take in their place.
+
+        Raises:
+            RecipeError: it was made from a picture or with a mask that isn't given, or it is an edit.
+        """
+        if self.task != "generate":
+            raise RecipeError(f"the recipe is of `{self.task}`: use as_edit_arguments(images)")
+        for name, digests, given in (
+            ("image", self.image_sha256, image),
+            ("mask_image", self.mask_sha256, mask_image),
+        ):
+            if digests and given is None:
+                raise RecipeError(f"the recipe needs its {name}, which it knows by SHA-256 alone: {digests}")
         return {
             "prompt": self.prompt,
-            "negative_prompt": self.negative_prompt,
+            **self._options(),
             "seed": self.seed,
-            # Given sigmas are one a step, so they say how many there are.
-            "num_inference_steps": self.num_inference_steps if self.sigmas is None else None,
+            "image": image,
+            "strength": self.strength,
+            "mask_image": mask_image,
+        }
+
+    def as_edit_arguments(self, images: Picture | Sequence[Picture]) -> EditArguments:
+        """The arguments that make this edit again: `client.edit(**recipe.as_edit_arguments(images))`.
+
+        Raises:
+            RecipeError: it is no edit.
+        """
+        if self.task != "edit":
+            raise RecipeError(f"the recipe is of `{self.task}`: use as_arguments()")
+        return {"prompt": self.prompt, "images": images, **self._options(), "seed": self.seed}
+
+    def _options(self) -> RowOptions:
+        return {
+            "negative_prompt": self.negative_prompt,
+            "num_inference_steps": self._steps(),
             # Without a negative prompt no scale was in force: one added later takes the server's default.
             "true_cfg_scale": None if self.negative_prompt is None else self.true_cfg_scale,
             "width": self.width,
             "height": self.height,
             "sigmas": self.sigmas,
         }
+
+    def _steps(self) -> int | None:
+        """What to ask for to get as many steps again."""
+        if self.sigmas is not None:
+            return None  # they are one a step, so they say how many there are
+        starts_from_picture = self.task == "generate" and bool(self.image_sha256)
+        return self.requested_num_inference_steps if starts_from_picture else self.num_inference_steps
 
     def as_text(self) -> str:
         """The recipe for people, in the layout that image viewers know as "parameters"."""
@@ -67,6 +125,9 @@ class Recipe:
             "Size": f"{self.width}x{self.height}",
             "CFG scale": None if self.negative_prompt is None else self.true_cfg_scale,
             "Sigmas": None if self.sigmas is None else " ".join(map(str, self.sigmas)),
+            "Strength": self.strength,
+            "Picture SHA-256": " ".join(self.image_sha256) or None,
+            "Mask SHA-256": self.mask_sha256,
             "Model": self.model,
         }
         negative = [] if self.negative_prompt is None else [f"Negative prompt: {self.negative_prompt}"]
@@ -74,7 +135,7 @@ class Recipe:
         return "\n".join([self.prompt, *negative, known])
 
     def as_json(self) -> str:
-        return json.dumps({"version": _VERSION, **asdict(self)}, ensure_ascii=False)
+        return json.dumps({"version": VERSION, **asdict(self)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
@@ -83,34 +144,5 @@ class Recipe:
         Raises:
             RecipeError: it isn't a recipe, misses a field, has one too many, or a value of the wrong type.
         """
-        record = _record(text)
-        names = {field.name for field in fields(cls)}
-        if record.keys() != names:
-            missing, unknown = sorted(names - record.keys()), sorted(record.keys() - names)
-            raise RecipeError(f"the recipe's fields don't match: missing {missing}, unknown {unknown}")
-        if record["sigmas"] is not None:
-            record["sigmas"] = tuple(record["sigmas"])
-        _check_types(record)
-        return cls(**record)
-
-
-def _record(text: str) -> dict[str, Any]:
-    try:
-        record = json.loads(text)
-    except ValueError as error:
-        raise RecipeError(f"the recipe is no JSON: {error}") from error
-    if not isinstance(record, dict) or record.pop("version", None) != _VERSION:
-        raise RecipeError(f"the recipe isn't of version {_VERSION}, the one this client reads")
-    return record
-
-
-def _check_types(record: Mapping[str, Any]) -> None:
-    """A recipe must be a request that can be sent, with everything in it that the server answers."""
-    row = {field.name: record[field.name] for field in fields(GenerationRequest)}
-    missing = [name for name in _ANSWERED if record[name] is None]
-    try:
-        GenerationRequest(**row)
-    except InvalidRequest as error:
-        raise RecipeError(f"the recipe can't be used: {error}") from error
-    if missing or not isinstance(record["model"], str) or not isinstance(record["request_id"], str):
-        raise RecipeError(f"the recipe can't be used: {', '.join(missing) or 'model or request_id'} is missing")
+        needed = {field.name for field in fields(cls) if field.default is MISSING}
+        return cls(**read_record(text, needed))

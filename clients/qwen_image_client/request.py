@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import Any, Unpack, cast
 
 from qwen_image_client.errors import InvalidRequest
+from qwen_image_client.options import EditOptions, RowOptions
+from qwen_image_client.pictures import Picture, all_encoded, encoded
 from qwen_image_client.values import int32, int64, real, reals, text
 
 _CONVERT: Mapping[str, Callable[[str, object], object]] = {
@@ -16,47 +18,23 @@ _CONVERT: Mapping[str, Callable[[str, object], object]] = {
     "true_cfg_scale": real,
     "seed": int64,
     "sigmas": reals,
+    "input_image": all_encoded,
+    "strength": real,
+    "mask_image": encoded,
 }
-
-
-class RowOptions(TypedDict, total=False):
-    """The options that every image of a call shares. One left out (or None) takes the server's default.
-
-    Keys:
-        negative_prompt: what to steer away from; left out, guidance is off. An empty one counts as given.
-        height, width: in pixels.
-        num_inference_steps: denoising steps.
-        true_cfg_scale: strength of the guidance, in force only with a negative prompt and above 1.
-        sigmas: the noise levels to use in place of the scheduler's own, one a step.
-    """
-
-    negative_prompt: str | None
-    height: int | None
-    width: int | None
-    num_inference_steps: int | None
-    true_cfg_scale: float | None
-    sigmas: Sequence[float] | None
-
-
-class GenerationOptions(RowOptions, total=False):
-    """Every option of `generate` and `stream`.
-
-    Keys:
-        seed: an int: a prompt's images take seed, seed + 1, ...; a list: one seed an image, prompt by prompt;
-            left out: the server draws one an image, and returns it.
-        num_images: images of each prompt, 1 when left out.
-    """
-
-    seed: int | Sequence[int] | None
-    num_images: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationRequest:
     """One image to make: one row of a request. None leaves a value to the server's default.
 
+    Attributes:
+        input_image: the picture to start from, or the pictures to edit; read and encoded here, as a tuple of files.
+        strength, mask_image: see `GenerationOptions`; not for edits.
+
     Raises:
         InvalidRequest: a value has a type the wire can't carry. Ranges are checked by the server.
+        OSError: a picture's file can't be read.
     """
 
     prompt: str
@@ -67,6 +45,9 @@ class GenerationRequest:
     true_cfg_scale: float | None = None
     seed: int | None = None
     sigmas: Sequence[float] | None = None
+    input_image: Picture | Sequence[Picture] | None = None
+    strength: float | None = None
+    mask_image: Picture | None = None
 
     def __post_init__(self) -> None:
         for name, convert in _CONVERT.items():
@@ -74,13 +55,24 @@ class GenerationRequest:
             if value is not None or name == "prompt":
                 object.__setattr__(self, name, convert(name, value))
 
+    @property
+    def pictures(self) -> tuple[bytes, ...]:
+        """`input_image` as it was encoded; empty where there is none."""
+        return cast(tuple[bytes, ...], self.input_image or ())
+
+    @property
+    def mask(self) -> bytes | None:
+        """`mask_image` as it was encoded."""
+        return cast(bytes | None, self.mask_image)
+
 
 def expand_requests(
     prompt: str | Sequence[str],
     *,
-    seed: int | Sequence[int] | None = None,
-    num_images: int = 1,
-    **options: Unpack[RowOptions],
+    image: Picture | None = None,
+    strength: float | None = None,
+    mask_image: Picture | None = None,
+    **options: Unpack[EditOptions],
 ) -> list[GenerationRequest]:
     """One request an image: `num_images` of the first prompt, then of the second, and so on.
 
@@ -88,15 +80,41 @@ def expand_requests(
 
     Raises:
         InvalidRequest: no prompt, a list of seeds of the wrong length, or a value of the wrong type.
+        OSError: a picture's file can't be read.
         TypeError: an unknown option.
     """
+    pictures = {
+        "input_image": None if image is None else (encoded("image", image),),
+        "strength": strength,
+        "mask_image": None if mask_image is None else encoded("mask_image", mask_image),
+    }
+    return _rows(prompt, pictures, **options)
+
+
+def expand_edits(
+    prompt: str | Sequence[str], images: Picture | Sequence[Picture], **options: Unpack[EditOptions]
+) -> list[GenerationRequest]:
+    """As `expand_requests`; every image is made from the same pictures."""
+    return _rows(prompt, {"input_image": all_encoded("images", images)}, **options)
+
+
+def _rows(
+    prompt: str | Sequence[str],
+    pictures: Mapping[str, Any],
+    *,
+    seed: int | Sequence[int] | None = None,
+    num_images: int = 1,
+    **options: Unpack[RowOptions],
+) -> list[GenerationRequest]:
     prompts = [prompt] if isinstance(prompt, str) else list(prompt)
     num_images = int32("num_images", num_images)
     if not prompts or num_images < 1:
         raise InvalidRequest(f"{len(prompts)} prompts with num_images={num_images}: at least one of each is needed")
     seeds = _seeds(seed, len(prompts), num_images)
     rows = [row for row in prompts for _ in range(num_images)]
-    return [GenerationRequest(prompt=row, seed=seed, **options) for row, seed in zip(rows, seeds, strict=True)]
+    return [
+        GenerationRequest(prompt=row, seed=seed, **pictures, **options) for row, seed in zip(rows, seeds, strict=True)
+    ]
 
 
 def _seeds(seed: int | Sequence[int] | None, num_prompts: int, num_images: int) -> Sequence[int | None]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qwen_image_client.address import Address, Protocol
-from qwen_image_client.call import Models
+from qwen_image_client.call import Models, Task
 from qwen_image_client.deadline import Deadline
 from qwen_image_client.retry import RetryPolicy
 from qwen_image_client.transport import Connection
@@ -15,6 +15,7 @@ DEFAULT_RETRIES = RetryPolicy().retries
 CANCEL_TIMEOUT_S = 5.0  # for ending work on the way out: the caller is waiting to leave
 PROBE_TIMEOUT_S = 5.0
 PROBE_INTERVAL_S = 0.5
+TASKS: tuple[Task, ...] = ("generate", "edit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class Settings:
         cls,
         url: str,
         *,
-        protocol: Protocol | None,
-        timeout_s: float | None,
-        retries: int,
-        model: str,
-        headers: Mapping[str, str] | None,
-        root_certificates: str | Path | None,
+        protocol: Protocol | None = None,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        retries: int = DEFAULT_RETRIES,
+        model: str = Models().generate,
+        headers: Mapping[str, str] | None = None,
+        root_certificates: str | Path | None = None,
     ) -> "Settings":
-        """The settings that a client's arguments mean.
+        """The settings that a client's arguments mean; `ClientOptions` tells of each.
 
         Raises:
             InvalidRequest: one of them can't be used.
@@ -55,6 +56,10 @@ class Settings:
     def deadline(self, timeout_s: float | None) -> Deadline:
         """The deadline of a call that starts now; None takes the client's own limit."""
         return Deadline.after(self.timeout_s if timeout_s is None else timeout_s)
+
+    @property
+    def has_previews(self) -> bool:
+        return self.connection.address.protocol == "grpc"
 
     @property
     def where(self) -> str:

@@ -19,13 +19,19 @@ INPUT_TYPES: Mapping[str, type[np.generic]] = {
     "true_cfg_scale": np.float32,
     "seed": np.int64,
     "sigmas": np.float32,
+    "input_image": np.object_,
+    "strength": np.float32,
+    "mask_image": np.object_,
 }
 _SAME_IN_ALL_ROWS = ("height", "width")
+_PICTURES = ("input_image", "mask_image")
 _NO_GUIDANCE = 1.0
+_NO_PICTURE = b""
 
 
 def input_tensors(rows: Sequence[GenerationRequest]) -> dict[str, NDArray[Any]]:
-    """The tensors of one request: [B, 1] each, sigmas [B, steps]; what every row leaves out is absent.
+    """The tensors of one request: [B, 1] each, sigmas [B, steps], input_image [B, pictures]; what every row leaves
+    out is absent.
 
     Raises:
         InvalidRequest: the rows can't share a request, and why.
@@ -42,6 +48,8 @@ def _column(name: str, rows: Sequence[GenerationRequest]) -> list[Any] | None:
     missing = values.count(None)
     if missing == len(values):
         return None
+    if name in _PICTURES:
+        return _padded(values)
     if missing:
         raise InvalidRequest(f"{name} is given for some of the {len(rows)} rows: give it for all of them or for none")
     if name in _SAME_IN_ALL_ROWS and len(set(values)) > 1:
@@ -49,6 +57,13 @@ def _column(name: str, rows: Sequence[GenerationRequest]) -> list[Any] | None:
     if name == "sigmas" and len({len(row) for row in values}) > 1:
         raise InvalidRequest("sigmas differ in length between the rows of one request: send one a length")
     return values
+
+
+def _padded(values: Sequence[tuple[bytes, ...] | bytes | None]) -> list[tuple[bytes, ...]]:
+    """Rows with as many pictures as the one with most: an empty element is no picture."""
+    rows = [(value,) if isinstance(value, bytes) else value or () for value in values]
+    longest = max(map(len, rows))
+    return [row + (_NO_PICTURE,) * (longest - len(row)) for row in rows]
 
 
 def _tensor(name: str, column: list[Any]) -> NDArray[Any]:

@@ -10,11 +10,13 @@ from qwen_image_client.cli import main
 from qwen_image_client.cli.arguments import parse
 from qwen_image_client.cli.file_names import checked_pattern, save, slug
 from qwen_image_client.cli.generate import generation_arguments
+from qwen_image_client.cli.sent_files import SentFiles
 from tests.client.scripted_server import refusal, scripted_server
 
 
-def options(*argv):
-    return generation_arguments(parse(["generate", *argv]))
+def options(*argv, command="generate"):
+    arguments = parse([command, *argv])
+    return generation_arguments(arguments, SentFiles.read(arguments.images, arguments.mask))
 
 
 def test_options_left_out_are_left_to_the_server():

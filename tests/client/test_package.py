@@ -1,10 +1,14 @@
 """The package's public names, and the files that ship beside it."""
 
 import ast
+import base64
 import json
+import struct
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import qwen_image_client
 from qwen_image_client import GenerationRequest
@@ -15,7 +19,7 @@ CLIENTS = Path(__file__).parents[2] / "clients"
 
 def test_every_public_name_exists_and_is_documented():
     for name in qwen_image_client.__all__:
-        assert getattr(qwen_image_client, name).__doc__ or name == "Output"
+        assert getattr(qwen_image_client, name).__doc__ or name in ("Output", "Task")
 
 
 def test_the_client_knows_nothing_of_the_server():
@@ -32,16 +36,27 @@ def test_every_request_field_has_a_tensor_type():
 
 
 def test_perf_analyzer_rows_are_requests():
-    rows = json.loads((CLIENTS / "perf_analyzer" / "prompts.json").read_text())["data"]
+    for path in (CLIENTS / "perf_analyzer").glob("*.json"):
+        rows = json.loads(path.read_text())["data"]
+        for row in rows:
+            values = {name: tensor["content"][0] for name, tensor in row.items() if name != "input_image"}
+            assert all(tensor["shape"] == [1] for tensor in row.values())
+            assert GenerationRequest(**values)
+        assert len({len(row["prompt"]["content"][0]) for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("name", ["image_to_image.json", "edit.json"])
+def test_perf_analyzers_pictures_are_png_files_of_64_pixels_behind_their_length(name):
+    rows = json.loads((CLIENTS / "perf_analyzer" / name).read_text())["data"]
     for row in rows:
-        values = {name: tensor["content"][0] for name, tensor in row.items()}
-        assert all(tensor["shape"] == [1] for tensor in row.values())
-        assert GenerationRequest(**values)
-    assert len({len(row["prompt"]["content"][0]) for row in rows}) == len(rows)
+        raw = base64.b64decode(row["input_image"]["content"]["b64"])
+        assert struct.unpack("<I", raw[:4])[0] == len(raw) - 4
+        with Image.open(BytesIO(raw[4:]), formats=["PNG"]) as picture:
+            assert picture.size == (64, 64)
 
 
 @pytest.mark.parametrize("path", sorted((CLIENTS / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_examples_need_nothing_but_the_documented_packages(path):
     imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
     roots = {(getattr(node, "module", None) or node.names[0].name).split(".")[0] for node in imports}
-    assert roots <= {"sys", "queue", "numpy", "tritonclient", "PIL"}
+    assert roots <= {"sys", "pathlib", "queue", "numpy", "tritonclient", "PIL"}

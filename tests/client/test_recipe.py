@@ -1,5 +1,6 @@
 """A PNG carries its recipe, and the recipe makes the same request again."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -90,8 +91,12 @@ def test_a_file_that_is_no_image_says_so(tmp_path):
         (lambda text: text.replace('"version": 1', '"version": 2'), "version 1"),
         (lambda text: text.replace('"width"', '"breadth"'), "missing \\['width'\\], unknown \\['breadth'\\]"),
         (lambda text: text.replace('"width": 32', '"width": "32"'), "width='32' must be an integer"),
-        (lambda text: text.replace('"width": 32', '"width": null'), "width is missing"),
-        (lambda text: text.replace('"qwen_image"', "null"), "model or request_id is missing"),
+        (lambda text: text.replace('"width": 32', '"width": null'), "width=None must be an integer"),
+        (lambda text: text.replace('"qwen_image"', "null"), "model must be text"),
+        (lambda text: text.replace('"task": "generate"', '"task": "paint"'), "task='paint' must be one of"),
+        (lambda text: text.replace('"image_sha256": []', '"image_sha256": "ab"'), "must be a list of texts"),
+        (lambda text: text.replace('"image_sha256": []', '"image_sha256": [1]'), "image_sha256 must be text"),
+        (lambda text: text.replace('"strength": null', '"strength": "much"'), "strength='much' must be a number"),
     ],
 )
 def test_a_recipe_that_was_tampered_with_says_what_is_wrong(recipe, change, words):
@@ -102,3 +107,58 @@ def test_a_recipe_that_was_tampered_with_says_what_is_wrong(recipe, change, word
 def test_the_chunk_has_its_documented_name(tmp_path, recipe):
     with Image.open(painted(recipe).save(tmp_path / "circle.png")) as saved:
         assert saved.text[RECIPE_KEY] == recipe.as_json()
+
+
+@pytest.fixture
+def inpainted(recipe):
+    return replace(
+        recipe,
+        sigmas=None,
+        num_inference_steps=3,
+        requested_num_inference_steps=5,
+        strength=0.6,
+        image_sha256=("ab",),
+        mask_sha256="cd",
+    )
+
+
+@pytest.fixture
+def edited(recipe):
+    return replace(recipe, sigmas=None, task="edit", model="qwen_image_edit", image_sha256=("ab", "cd"))
+
+
+def test_recipes_with_pictures_survive_the_file(tmp_path, inpainted, edited):
+    for name, recipe in (("inpainted.png", inpainted), ("edited.png", edited)):
+        assert load_recipe(painted(recipe).save(tmp_path / name)) == recipe
+
+
+def test_a_recipe_saved_before_there_were_pictures_can_be_read(recipe):
+    record = json.loads(recipe.as_json())
+    for name in ("requested_num_inference_steps", "strength", "image_sha256", "mask_sha256", "task"):
+        del record[name]
+    assert Recipe.from_json(json.dumps(record)) == recipe
+
+
+def test_a_recipe_that_started_from_a_picture_asks_for_the_steps_that_were_asked_for(inpainted):
+    arguments = inpainted.as_arguments(image="start.png", mask_image="mask.png")
+    assert (arguments["num_inference_steps"], arguments["strength"]) == (5, 0.6)
+    assert (arguments["image"], arguments["mask_image"]) == ("start.png", "mask.png")
+
+
+@pytest.mark.parametrize(("given", "missing"), [({"mask_image": b"m"}, "its image"), ({"image": b"i"}, "mask_image")])
+def test_a_recipe_says_which_of_its_pictures_is_missing(inpainted, given, missing):
+    with pytest.raises(RecipeError, match=missing):
+        inpainted.as_arguments(**given)
+
+
+def test_an_edits_recipe_is_no_generates_and_the_other_way_round(recipe, edited):
+    assert edited.as_edit_arguments(["a.png", "b.png"])["images"] == ["a.png", "b.png"]
+    assert edited.as_edit_arguments(["a.png", "b.png"])["num_inference_steps"] == 3
+    with pytest.raises(RecipeError, match="as_edit_arguments"):
+        edited.as_arguments()
+    with pytest.raises(RecipeError, match="as_arguments"):
+        recipe.as_edit_arguments("a.png")
+
+
+def test_people_can_read_what_a_picture_was_made_from(inpainted):
+    assert "Strength: 0.6, Picture SHA-256: ab, Mask SHA-256: cd" in inpainted.as_text()

@@ -1,10 +1,13 @@
 """One call's options become one request a row, and what the wire can't carry is refused."""
 
+from io import BytesIO
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from qwen_image_client import GenerationRequest, InvalidRequest
-from qwen_image_client.request import expand_requests
+from qwen_image_client.request import expand_edits, expand_requests
 
 
 def test_options_left_out_stay_left_out():
@@ -53,6 +56,11 @@ def test_numpy_numbers_are_numbers():
         ({"sigmas": "1.0"}, "sequence of numbers"),
         ({"sigmas": []}, "at least one"),
         ({"sigmas": [1.0, None]}, r"sigmas\[1\]"),
+        ({"strength": "0.5"}, "strength='0.5' must be a number"),
+        ({"input_image": 3}, "input_image must be the content or the path .* not int"),
+        ({"input_image": []}, "input_image holds no picture"),
+        ({"input_image": [b"PNG", b""]}, r"input_image\[1\] is empty"),
+        ({"mask_image": [b"PNG"]}, "mask_image must be the content or the path .* not list"),
     ],
 )
 def test_a_value_the_wire_cannot_carry_is_refused_by_name(options, words):
@@ -83,3 +91,46 @@ def test_a_call_that_makes_no_sense_is_refused(prompt, options, words):
 def test_an_unknown_option_is_an_error():
     with pytest.raises(TypeError, match="steps"):
         expand_requests("a", steps=4)
+
+
+def test_a_picture_may_be_a_files_content_its_path_or_an_image(tmp_path):
+    image = Image.new("RGB", (8, 4), "red")
+    path = tmp_path / "red.png"
+    image.save(path)
+    for picture in (path.read_bytes(), bytearray(path.read_bytes()), path, str(path), image):
+        (content,) = GenerationRequest(prompt="a", input_image=picture).pictures
+        with Image.open(BytesIO(content), formats=["PNG"]) as sent:
+            assert np.array_equal(np.asarray(sent), np.asarray(image))
+
+
+def test_a_files_content_travels_unchanged(tmp_path):
+    path = tmp_path / "picture"
+    path.write_bytes(b"not ours to judge")
+    assert GenerationRequest(prompt="a", input_image=path).pictures == (b"not ours to judge",)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.png"):
+        expand_requests("a", image=tmp_path / "missing.png")
+    (tmp_path / "empty.png").touch()
+    with pytest.raises(InvalidRequest, match=r"images\[0\] .*empty\.png is empty"):
+        expand_edits("a", [tmp_path / "empty.png"])
+
+
+def test_every_image_of_a_call_starts_from_the_same_picture():
+    rows = expand_requests(["a", "b"], num_images=2, image=b"start", mask_image=b"mask", strength=1)
+    assert [(row.prompt, row.pictures, row.mask, row.strength) for row in rows] == [
+        (prompt, (b"start",), b"mask", 1.0) for prompt in "aabb"
+    ]
+
+
+def test_an_image_starts_from_one_picture_and_an_edit_may_have_several():
+    with pytest.raises(InvalidRequest, match=r"image must be the content or the path .* not list"):
+        expand_requests("a", image=[b"one", b"two"])
+    assert [row.pictures for row in expand_edits("a", [b"one", b"two"], seed=7)] == [(b"one", b"two")]
+    assert expand_edits("a", b"one")[0].pictures == (b"one",)
+
+
+def test_an_edit_starts_from_nothing():
+    with pytest.raises(TypeError, match="image"):
+        expand_edits("a", b"one", image=b"x")

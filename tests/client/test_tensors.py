@@ -24,6 +24,9 @@ def test_every_option_has_its_type_and_shape():
         true_cfg_scale=4.1,
         seed=-(2**63),
         sigmas=[1.0, 0.5],
+        image=b"start",
+        strength=0.5,
+        mask_image=b"mask",
         num_images=2,
     )
     described = {name: (array.dtype, array.shape) for name, array in input_tensors(rows).items()}
@@ -36,6 +39,9 @@ def test_every_option_has_its_type_and_shape():
         "true_cfg_scale": (np.float32, (2, 1)),
         "seed": (np.int64, (2, 1)),
         "sigmas": (np.float32, (2, 2)),
+        "input_image": (np.object_, (2, 1)),
+        "strength": (np.float32, (2, 1)),
+        "mask_image": (np.object_, (2, 1)),
     }
 
 
@@ -59,6 +65,22 @@ def test_rows_with_and_without_negative_prompt_share_a_request():
     assert tensors["true_cfg_scale"].tolist() == [[3.0], [1.0]]
 
 
+def test_rows_with_fewer_pictures_end_with_empty_elements():
+    pictures = [[b"a", b"b"], None, b"c"]
+    rows = [GenerationRequest(prompt="a", input_image=each) for each in pictures]
+    assert input_tensors(rows)["input_image"].tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]
+
+
+def test_rows_without_a_mask_have_an_empty_element():
+    rows = [GenerationRequest(prompt="a", input_image=b"a", mask_image=mask) for mask in (b"m", None)]
+    assert input_tensors(rows)["mask_image"].tolist() == [[b"m"], [b""]]
+
+
+def test_bytes_of_a_picture_arrive_whole():
+    content = bytes(range(256)) + b"\0\0"
+    assert input_tensors(expand_requests("a", image=content))["input_image"].tolist() == [[content]]
+
+
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -66,6 +88,7 @@ def test_rows_with_and_without_negative_prompt_share_a_request():
         ([{"width": 64}, {"width": 32}], "width differs"),
         ([{"height": 64}, {}], "height is given for some of the 2 rows"),
         ([{"seed": 1}, {}], "seed is given for some"),
+        ([{"input_image": b"a", "strength": 0.5}, {}], "strength is given for some"),
         ([{"sigmas": [1.0]}, {"sigmas": [1.0, 0.5]}], "sigmas differ in length"),
         ([{"negative_prompt": ""}, {}], "give true_cfg_scale"),
     ],

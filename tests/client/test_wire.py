@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from qwen_image_client import InvalidRequest, ServerError
+from qwen_image_client import GenerationRequest, InvalidRequest, ServerError
 from qwen_image_client.address import Address
 from qwen_image_client.call import Call, Models
 from qwen_image_client.job import Job
-from qwen_image_client.request import expand_requests
+from qwen_image_client.outputs import USED_OUTPUTS
+from qwen_image_client.request import expand_edits, expand_requests
 from qwen_image_client.transport import grpc_codec, http_codec
 from qwen_image_client.transport.base import Connection
 
@@ -52,9 +53,9 @@ def test_http_carries_the_same_tensors_after_a_json_header():
 
 
 def test_cancel_carries_the_id_without_a_batch_dimension():
-    cancel = Models("qwen_image_edit").cancel_call("id-1")
+    cancel = Models("other").cancel_call("id-1")
     assert (cancel.model, cancel.inputs["request_id"].tolist(), cancel.outputs) == (
-        "qwen_image_edit_cancel",
+        "other_cancel",
         [b"id-1"],
         ("cancelled",),
     )
@@ -75,6 +76,43 @@ def test_an_error_message_inside_a_stream_is_an_error():
 def test_an_output_that_does_not_exist_is_refused(outputs):
     with pytest.raises(InvalidRequest, match="outputs="):
         Job.unary(Models(), expand_requests("a"), outputs, None)
+
+
+def test_an_edit_goes_to_its_own_models():
+    rows = expand_edits("a", [b"one", b"two"])
+    assert Job.unary(Models(), rows, (), None, "edit").call.model == "qwen_image_edit"
+    streaming = Job.streaming(Models(), rows, (), None, None, "edit").call
+    assert streaming.model == "qwen_image_edit_stream"
+    assert streaming.inputs["input_image"].tolist() == [[b"one", b"two"]]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"), [({"strength": 0.5}, "strength"), ({"mask_image": b"m"}, "mask_image"), ({}, "needs input_image")]
+)
+def test_a_row_that_is_no_edit_is_refused(row, words):
+    pictures = {"input_image": b"a"} if row else {}
+    with pytest.raises(InvalidRequest, match=words):
+        Job.unary(Models(), [GenerationRequest(prompt="a", **pictures, **row)], (), None, "edit")
+
+
+def test_a_mask_that_was_sent_comes_back_with_the_image():
+    def outputs(wanted, **options):
+        rows = expand_requests("a", image=b"start", **options)
+        return Job.unary(Models(), rows, wanted, None).call.outputs[: -len(USED_OUTPUTS)]
+
+    assert outputs(("image",), mask_image=b"m") == ("image", "mask")
+    assert outputs(("image",)) == ("image",)
+    assert outputs(("image", "mask")) == ("image", "mask")
+    assert outputs(("latents",), mask_image=b"m") == ("latents",)
+
+
+def test_a_stream_and_an_edit_have_no_mask_to_ask_for():
+    rows = expand_requests("a", image=b"start", mask_image=b"m")
+    assert "mask" not in Job.streaming(Models(), rows, ("image",), None, None).call.outputs
+    with pytest.raises(InvalidRequest, match="only `generate` gives a mask"):
+        Job.streaming(Models(), rows, ("image", "mask"), None, None)
+    with pytest.raises(InvalidRequest, match="only `generate` gives a mask"):
+        Job.unary(Models(), expand_edits("a", b"one"), ("mask",), None, "edit")
 
 
 def test_request_ids_are_random():

@@ -10,7 +10,11 @@ from contextlib import aclosing
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from build.repository import render_repository
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.serving.tritonserver import Ports, TritonServer
 from qwen_image_client import (
     AsyncClient,
     Cancelled,
@@ -21,6 +25,7 @@ from qwen_image_client import (
     Timeout,
     load_recipe,
 )
+from tests import pictures
 from tests.serving.raw import metrics, statistics
 
 QUICK = {"height": 64, "width": 96, "num_inference_steps": 3}
@@ -43,10 +48,35 @@ def client(url):
         yield client
 
 
+@pytest.fixture(scope="module")
+def edit_server(tiny_edit_plus_checkpoint, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("edit_server")
+    repository = render_repository(open_checkpoint(tiny_edit_plus_checkpoint), folder / "repository")
+    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
+        running.wait_until_ready()
+        yield running
+
+
+@pytest.fixture(params=PROTOCOLS)
+def editor(edit_server, request):
+    with Client(url_of(edit_server, request.param)) as client:
+        yield client
+
+
 @pytest.fixture
 def streamer(server):
     with Client(server.grpc_url) as client:
         yield client
+
+
+@pytest.fixture
+def picture():
+    return pictures.picture(96, 64)
+
+
+@pytest.fixture
+def right_half():
+    return pictures.right_half(96, 64)
 
 
 def pixels(image):
@@ -85,6 +115,9 @@ def test_an_image_comes_with_the_recipe_that_was_really_used(client):
         "width": 96,
         "height": 64,
         "sigmas": None,
+        "image": None,
+        "strength": None,
+        "mask_image": None,
     }
 
 
@@ -328,3 +361,147 @@ async def test_async_errors_are_the_same(url):
     async with AsyncClient(url) as client:
         with pytest.raises(InvalidRequest, match="height=17"):
             await client.generate("a", height=17)
+
+
+def test_an_image_starts_from_a_picture_and_tells_the_steps_really_made(client, picture):
+    options = {"image": picture, "strength": 0.5, "seed": 7, "height": 64, "width": 96, "num_inference_steps": 6}
+    (image,) = client.generate("a red circle", **options)
+    (from_noise,) = client.generate("a red circle", **{**options, "image": None, "strength": None})
+    assert image.recipe.num_inference_steps == 3
+    assert not np.array_equal(pixels(image), pixels(from_noise))
+    assert image.mask is None
+
+
+def test_without_a_size_an_image_has_its_pictures_shape(client, picture):
+    (image,) = client.generate("a", image=picture, num_inference_steps=2)
+    assert image.image.size == (160, 112)  # about 128 x 128 pixels at 3 to 2
+
+
+def test_inpainting_keeps_the_picture_where_the_mask_is_black(client, picture, right_half):
+    (image,) = client.generate("a red circle", image=picture, mask_image=right_half, **QUICK)
+    assert np.array_equal(pixels(image)[:, :48], np.asarray(picture, int)[:, :48])
+    assert not np.array_equal(pixels(image)[:, 48:], np.asarray(picture, int)[:, 48:])
+    assert np.array_equal(np.asarray(image.mask), np.asarray(right_half))
+
+
+def test_a_mask_that_was_asked_for_and_not_sent_is_all_white(client, picture):
+    (image,) = client.generate("a", image=picture, outputs=("image", "mask"), **QUICK)
+    assert (image.mask.size, image.mask.getextrema()) == ((96, 64), (255, 255))
+
+
+def test_a_saved_inpainting_runs_again_with_its_pictures(client, picture, right_half, tmp_path):
+    (image,) = client.generate("a", image=picture, mask_image=right_half, strength=0.7, **QUICK)
+    recipe = load_recipe(image.save(tmp_path / "inpainted.png"))
+    (again,) = client.generate(**recipe.as_arguments(image=picture, mask_image=right_half))
+    assert np.array_equal(pixels(again), pixels(image))
+    assert again.recipe.image_sha256 == recipe.image_sha256
+
+
+def test_rows_with_and_without_a_picture_share_a_request(client, picture, right_half):
+    size = {"prompt": "a", "height": 64, "width": 96, "num_inference_steps": 4, "seed": 5}
+    rows = [
+        GenerationRequest(input_image=picture, mask_image=right_half, **size),
+        GenerationRequest(input_image=picture, **size),
+        GenerationRequest(**size),
+    ]
+    images = client.run(rows)
+    assert [image.recipe.num_inference_steps for image in images] == [3, 3, 4]
+    assert [image.mask.getextrema() for image in images] == [(0, 255), (255, 255), (255, 255)]
+    for row, image in zip(rows, images, strict=True):
+        (alone,) = client.run([row])
+        assert np.abs(pixels(alone) - pixels(image)).max() <= 1
+
+
+def test_a_stream_from_a_picture_counts_the_steps_really_made(streamer, picture, right_half):
+    options = {"image": picture, "mask_image": right_half, "seed": 7, "height": 64, "width": 96}
+    previews = list(streamer.stream("a", num_inference_steps=6, strength=0.5, **options))
+    assert [(preview.step, preview.num_inference_steps) for preview in previews] == [(1, 3), (2, 3), (3, 3)]
+    (image,) = streamer.generate("a", num_inference_steps=6, strength=0.5, **options)
+    assert np.abs(pixels(previews[-1].images[0]) - pixels(image)).max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"strength": 0.5}, "strength=0.5 of row 0 comes without input_image"),
+        ({"mask_image": b"x"}, "mask_image of row 0 comes without input_image"),
+        ({"image": b"GIF89a"}, "input_image 0 of row 0 is a GIF"),
+    ],
+)
+def test_the_server_says_what_is_wrong_with_a_picture(client, options, words):
+    with pytest.raises(InvalidRequest, match=words):
+        client.generate("a", **options, **QUICK)
+
+
+def test_an_edit_looks_at_every_picture(editor, picture, tmp_path):
+    (one,) = editor.edit("make it blue", picture, seed=7, **QUICK)
+    (two,) = editor.edit("make it blue", [picture, Image.new("RGB", (40, 60), "red")], seed=7, **QUICK)
+    assert one.image.size == two.image.size == (96, 64)
+    assert not np.array_equal(pixels(one), pixels(two))
+    recipe = load_recipe(one.save(tmp_path / "edited.png"))
+    assert (recipe.task, recipe.model, len(recipe.image_sha256)) == ("edit", "qwen_image_edit", 1)
+    (again,) = editor.edit(**recipe.as_edit_arguments(picture))
+    assert np.array_equal(pixels(again), pixels(one))
+
+
+def test_rows_of_edits_may_have_different_numbers_of_pictures(editor, picture):
+    size = {"prompt": "a", "height": 64, "width": 96, "num_inference_steps": 3, "seed": 5}
+    rows = [GenerationRequest(input_image=[picture] * count, **size) for count in (2, 1)]
+    for row, image in zip(rows, editor.run(rows, task="edit"), strict=True):
+        (alone,) = editor.run([row], task="edit")
+        assert np.abs(pixels(alone) - pixels(image)).max() <= 1
+
+
+def test_a_stream_of_edits_ends_with_the_image(edit_server, picture):
+    with Client(edit_server.grpc_url) as client:
+        previews = list(client.stream_edit("make it blue", [picture, picture], seed=7, **QUICK))
+        assert [(preview.step, preview.is_final) for preview in previews] == [(1, False), (2, False), (3, True)]
+        (image,) = client.edit("make it blue", [picture, picture], seed=7, **QUICK)
+    assert np.abs(pixels(previews[-1].images[0]) - pixels(image)).max() <= 1
+
+
+def test_closing_a_stream_of_edits_ends_its_work(edit_server, picture):
+    before = cancelled_images(edit_server)
+    with Client(edit_server.grpc_url) as client:
+        for preview in client.stream_edit("a", picture, outputs=(), **LONG):
+            if preview.step == 2:
+                break
+    assert rises_by(1, cancelled_images, edit_server, before)
+
+
+@pytest.mark.asyncio
+async def test_the_async_client_starts_from_pictures_and_edits_them(server, edit_server, picture, right_half):
+    async with AsyncClient(server.grpc_url) as client:
+        (image,) = await client.generate("a", image=picture, mask_image=right_half, seed=7, **QUICK)
+    async with AsyncClient(edit_server.grpc_url) as client:
+        (edited,) = await client.edit("a", picture, seed=7, **QUICK)
+        previews = [preview async for preview in client.stream_edit("a", picture, seed=7, **QUICK)]
+    with Client(server.grpc_url) as sync, Client(edit_server.grpc_url) as editor:
+        (same,) = sync.generate("a", image=picture, mask_image=right_half, seed=7, **QUICK)
+        (same_edit,) = editor.edit("a", picture, seed=7, **QUICK)
+    assert np.array_equal(pixels(image), pixels(same))
+    assert np.array_equal(pixels(edited), pixels(same_edit))
+    assert np.abs(pixels(previews[-1].images[0]) - pixels(edited)).max() <= 1
+
+
+def test_a_server_of_the_other_kind_says_so(client, editor, picture):
+    with pytest.raises(InvalidRequest, match="serves text to image: its checkpoint is no edit checkpoint"):
+        client.edit("a", picture, **QUICK)
+    with pytest.raises(InvalidRequest, match="this server edits pictures"):
+        editor.generate("a", **QUICK)
+
+
+@pytest.mark.asyncio
+async def test_streams_and_async_calls_to_a_server_of_the_other_kind_say_so(streamer, edit_server, picture):
+    with pytest.raises(InvalidRequest, match="no edit checkpoint"):
+        next(streamer.stream_edit("a", picture, **QUICK))
+    async with AsyncClient(edit_server.grpc_url) as client:
+        assert await client.is_ready()
+        with pytest.raises(InvalidRequest, match="this server edits pictures"):
+            await client.generate("a", **QUICK)
+        with pytest.raises(InvalidRequest, match="this server edits pictures"):
+            await anext(client.stream("a", **QUICK))
+
+
+def test_an_edit_server_is_ready(editor):
+    assert editor.is_ready()

@@ -258,3 +258,16 @@ def test_sizes_of_another_family_follow_its_own_multiple():
     assert validated(with_values(height=96, width=96), LIMITS, coarse).height == 96
     with pytest.raises(InvalidRequest, match=r"height=80 must be a multiple of 32 .* the nearest is (64|96)$"):
         validated(with_values(height=80, width=96), LIMITS, coarse)
+
+
+def test_a_result_and_its_pictures_have_a_budget_together():
+    three_photos = 3 * 1184 * 896  # as the VAE sees three of 4:3
+    edit = GenerationParams(prompt="a", height=896, width=1184, reference_pixels=three_photos)
+    assert validated(edit, Limits()) == edit
+    with pytest.raises(InvalidRequest, match=r"and 4243456 pixels of pictures are 5304320 together; at most 4505600"):
+        validated(replace(edit, reference_pixels=4 * 1184 * 896), Limits())
+
+
+def test_a_picture_alone_has_the_budget_of_a_picture():
+    with pytest.raises(InvalidRequest, match=r"is 4325376 pixels; at most 4194304 are allowed"):
+        validated(GenerationParams(prompt="a", height=2048, width=2112), Limits(max_side=4096))

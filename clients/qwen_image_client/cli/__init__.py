@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from qwen_image_client.cli.arguments import Arguments, parse
 from qwen_image_client.cli.connect import cancel, ready
 from qwen_image_client.cli.console import say
-from qwen_image_client.cli.generate import generate
+from qwen_image_client.cli.generate import make
 from qwen_image_client.errors import InvalidRequest, QwenImageClientError, RecipeError
 
-_COMMANDS: dict[str, Callable[[Arguments], int]] = {"generate": generate, "cancel": cancel, "ready": ready}
+_COMMANDS: dict[str, Callable[[Arguments], int]] = {"generate": make, "edit": make, "cancel": cancel, "ready": ready}
 SERVER_FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130

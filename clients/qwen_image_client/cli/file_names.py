@@ -1,9 +1,12 @@
 """Where the command line puts its images: patterns filled in, nothing overwritten."""
 
 import re
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from string import Formatter
+
+from PIL import Image
 
 from qwen_image_client.errors import InvalidRequest
 from qwen_image_client.image import GeneratedImage
@@ -61,6 +64,21 @@ def prepare_folder(pattern: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def checked_mask_name(path: Path | None) -> Path | None:
+    """`path`, its folder made.
+
+    Raises:
+        InvalidRequest: the name isn't a PNG's.
+        OSError: the folder can't be made.
+    """
+    if path is None:
+        return None
+    if path.suffix.lower() != ".png":
+        raise InvalidRequest(f"--save-mask {path} must end in .png: other formats blur it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def save(image: GeneratedImage, pattern: str, index: int) -> Path:
     """Writes the image where the pattern says, or beside it as -2, -3, ... if a file is there.
 
@@ -69,10 +87,25 @@ def save(image: GeneratedImage, pattern: str, index: int) -> Path:
     """
     wanted = Path(pattern.format(prompt=slug(image.recipe.prompt), seed=image.seed, index=index))
     wanted.parent.mkdir(parents=True, exist_ok=True)
+    return _write_beside(wanted, image.save)
+
+
+def save_mask(mask: Image.Image, wanted: Path) -> Path:
+    """Writes the mask there, or beside it as `save` does."""
+
+    def write(path: Path) -> Path:
+        with path.open("xb") as file:
+            mask.save(file, "PNG")
+        return path
+
+    return _write_beside(wanted, write)
+
+
+def _write_beside(wanted: Path, write: Callable[[Path], Path]) -> Path:
     for attempt in count(1):
         path = wanted if attempt == 1 else wanted.with_name(f"{wanted.stem}-{attempt}{wanted.suffix}")
         try:
-            return image.save(path)
+            return write(path)
         except FileExistsError:
             continue
     raise AssertionError("unreachable: count() doesn't end")
