@@ -44,6 +44,7 @@ _PNG_KEPT = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _GREY_STEPS = {"L;2": 85, "L;4": 17}  # what PIL multiplies grey values of so many bits with
 
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\xff])")
+_JPEG_SEGMENT = re.compile(rb"\xff+([\x02-\xcf\xd8-\xfe])")  # among pixels: no stuffed byte, no restart
 _JPEG_KEPT = (*range(0xC0, 0xD0), 0xDB, 0xDD, 0xE0, 0xEE)  # frame, tables, restarts, JFIF and Adobe (colour space)
 _JPEG_BARE = (0x01, *range(0xD0, 0xD9))  # markers that no length follows
 _SCAN, _END, _EXIF = 0xDA, 0xD9, 0xE1
@@ -140,11 +141,18 @@ def _open_jpeg(data: bytes) -> Opened:
     raise ValueError(f"it has over {MOST_PARTS} segments")
 
 
-def _check_scans(data: bytes, start: int) -> None:
-    end = data.find(b"\xff\xd9", start)
-    scans = data.count(b"\xff\xda", start, end if end >= 0 else len(data))
-    if scans > MOST_SCANS:
-        raise ValueError(f"it has {scans} scans, over {MOST_SCANS}")
+def _check_scans(data: bytes, position: int) -> None:
+    """Follow the segments from the first scan on as a decoder does: an end mark inside one of them ends nothing."""
+    scans = 0
+    for _ in range(MOST_PARTS):
+        found = _JPEG_SEGMENT.search(data, position)
+        if found is None or found[1][0] == _END:
+            return
+        scans += found[1][0] == _SCAN
+        if scans > MOST_SCANS:
+            raise ValueError(f"it has over {MOST_SCANS} scans")
+        position = found.end() + int.from_bytes(data[found.end() : found.end() + 2], "big")
+    raise ValueError(f"it has over {MOST_PARTS} segments")
 
 
 def _open_webp(data: bytes) -> Opened:

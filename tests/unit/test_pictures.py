@@ -382,6 +382,11 @@ DAMAGED = {
     "a million segments": SMOOTH_JPEG[:2] + b"\xff\xfe\0\2" * 1_000_000 + SMOOTH_JPEG[2:],
     "16 MB of 0xff": SMOOTH_JPEG[:2] + b"\xff" * 16_000_000,
     "a thousand scans": JPEGS["progressive"][:-2] + SCAN * 1000 + b"\xff\xd9",
+    "a thousand scans behind an end mark in a comment": JPEGS["progressive"][:-2]
+    + b"\xff\xfe\0\4\xff\xd9"
+    + SCAN * 1000
+    + b"\xff\xd9",
+    "a million segments among the scans": JPEGS["progressive"][:-2] + b"\xff\xfe\0\2" * 1_000_000 + b"\xff\xd9",
     "JPEG of a wrong size": jpeg_that_claims(65_500, 2**13),
     "JPEG of 12 bits": SMOOTH_JPEG.replace(b"\x08" + struct.pack(">H", HEIGHT), b"\x0c" + struct.pack(">H", HEIGHT)),
     "JPEG without tables": SMOOTH_JPEG[:2] + SMOOTH_JPEG[SMOOTH_JPEG.index(b"\xff\xc0") :],
