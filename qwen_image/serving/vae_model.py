@@ -71,7 +71,10 @@ class VaeModel(ABC):
         return self._answer(request, dict(zip(self.outputs, map(np.concatenate, columns), strict=True)))
 
     def _answer(self, request: Any, computed: Outputs) -> Any:
-        return response(**self.finished(request, computed))
+        try:
+            return response(**self.finished(request, computed))
+        except Exception as error:  # of this request's other inputs: its batch-mates have their answers
+            return error_response(error, request.request_id())
 
     def finished(self, request: Any, computed: Outputs) -> Outputs:
         """What is answered; a half may have more to do with its request's other inputs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from build.repository import render_repository
@@ -146,3 +147,26 @@ def test_edits_of_all_shapes_at_once_equal_their_solo_runs(edit_server, at_once)
 
     for together, case in zip(at_once(edit, cases), cases, strict=True):
         assert np.abs(together.astype(int) - edit(case).astype(int)).max() <= 1
+
+
+def test_a_mask_of_another_size_harms_no_batch_mate_of_the_decoder(server, at_once):
+    def decode(side: int):
+        with grpcclient.InferenceServerClient(server.grpc_url) as client:
+            arrays = {
+                "latents": ("FP32", np.zeros((1, 16, 1, 8, 8), np.float32)),
+                "kept_image": ("UINT8", np.zeros((1, side, side, 3), np.uint8)),
+                "mask": ("UINT8", np.zeros((1, side, side), np.uint8)),
+            }
+            inputs = []
+            for name, (kind, array) in arrays.items():
+                inputs.append(grpcclient.InferInput(name, list(array.shape), kind))
+                inputs[-1].set_data_from_numpy(array)
+            try:
+                return client.infer("vae_decoder", inputs).as_numpy("image")
+            except InferenceServerException as error:
+                return error
+
+    *kept, refused = at_once(decode, [64, 64, 64, 32])
+    assert all(not image.any() for image in kept)
+    with pytest.raises(InferenceServerException, match=r"mask is \(32, 32\) .* both must be \(64, 64\) or \(1, 1\)"):
+        raise refused

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from qwen_image.errors import InvalidRequest
 from qwen_image.serving.tensors import optional_array
 from qwen_image.serving.vae_model import VaeModel
 from qwen_image.vae import VaeDecoder
@@ -24,4 +25,10 @@ class TritonPythonModel(VaeModel):
         mask, kept = optional_array(request, "mask"), optional_array(request, "kept_image")
         if mask is None or kept is None:
             return computed
+        size = computed["image"].shape[1:3]
+        if mask.shape[1:] not in ((1, 1), size) or kept.shape[1:3] != mask.shape[1:]:
+            raise InvalidRequest(
+                f"mask is {mask.shape[1:]} and kept_image {kept.shape[1:3]} (height, width); "
+                f"both must be {size} or (1, 1)"
+            )
         return {"image": np.where(mask[..., None] > 0, computed["image"], kept)}
