@@ -81,7 +81,7 @@ def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IM
         _check_sigmas(params.sigmas, limits)
         params = replace(params, num_inference_steps=len(params.sigmas))
     if params.strength is not None:
-        _check_strength(params.strength, params.num_inference_steps)
+        _check_strength(params.strength)
     _check_work(params, limits)
     return params
 
@@ -141,15 +141,10 @@ def _check_sigmas(sigmas: tuple[float, ...], limits: Limits) -> None:
             )
 
 
-def _check_strength(strength: float, num_inference_steps: int) -> None:
+def _check_strength(strength: float) -> None:
     if not 0 < strength <= 1:  # also catches NaN
         raise InvalidRequest(
             f"strength={strength:g} must be above 0 and at most 1: 1 paints anew, a little keeps nearly all"
-        )
-    if steps_skipped(num_inference_steps, strength) >= num_inference_steps:
-        raise InvalidRequest(
-            f"strength={strength:g} leaves no step of num_inference_steps={num_inference_steps}; raise one of them so "
-            "that their product is 1 or more"
         )
 
 

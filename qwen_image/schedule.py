@@ -26,8 +26,11 @@ UNSUPPORTED_OPTIONS = (
 
 
 def steps_skipped(num_inference_steps: int, strength: float) -> int:
-    """How many of the first steps an image that starts from a picture leaves out: QwenImageImg2ImgPipeline's."""
-    return int(max(num_inference_steps - min(num_inference_steps * strength, num_inference_steps), 0))
+    """How many of the first steps an image that starts from a picture leaves out: QwenImageImg2ImgPipeline's.
+
+    `strength` is above 0 and at most 1. One step is always left, however weak.
+    """
+    return min(int(num_inference_steps - num_inference_steps * strength), num_inference_steps - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,12 @@ def fitted_size(area: int, width: int, height: int, multiple: int) -> tuple[int,
     )
 
 
+def fitted_within(max_side: int, area: int, width: int, height: int, multiple: int) -> tuple[int, int]:
+    """`fitted_size` of less area where a side would be over `max_side`, itself a multiple of `multiple`."""
+    longest_ratio = max(width, height) / min(width, height)
+    return fitted_size(min(area, int(max_side**2 / longest_ratio)), width, height, multiple)
+
+
 def resized(picture: Image.Image, width: int, height: int) -> Image.Image:
     """Stretched to the size, as `VaeImageProcessor.resize` does with its defaults."""
     return picture.resize((width, height), Image.Resampling.LANCZOS)

@@ -16,6 +16,7 @@ from qwen_image.params import Limits
 from qwen_image.pictures import (
     PictureLimits,
     fitted_size,
+    fitted_within,
     mask_array,
     packed,
     pixels,
@@ -69,16 +70,29 @@ class PictureReader:
         return next(iter(sizes))
 
     def reference_sizes(self, row: RowPictures) -> list[Size]:
-        """(width, height) of the pictures that an edit looks at, as the VAE sees them."""
-        return [self._fitted(picture, self.edit.reference_area) for picture in row.pictures] if self.edit else []
+        """(width, height) of the pictures that an edit looks at, as the VAE sees them.
+
+        InvalidRequest for one so long that a side of it is over the limit.
+        """
+        if self.edit is None:
+            return []
+        sizes = [self._fitted(picture, self.edit.reference_area) for picture in row.pictures]
+        for picture, size in zip(row.pictures, sizes, strict=True):
+            if max(size) > self.limits.max_side:
+                raise InvalidRequest(
+                    f"a picture of {picture.width}x{picture.height} would be seen as {size[0]}x{size[1]}; a side may "
+                    f"have {self.limits.max_side} pixels at most: crop it to a less long shape"
+                )
+        return sizes
 
     def _row_size(self, row: RowPictures) -> Size:
         if not row.pictures:
             return self.default_size
         if self.edit is not None:
-            return self._fitted(row.pictures[-1], self.edit.reference_area)
+            return self.reference_sizes(row)[-1]
         width, height = self.default_size
-        return fitted_size(width * height, *row.pictures[-1].size, self.family.size_multiple)
+        area, multiple = min(width * height, self.limits.max_pixels), self.family.size_multiple
+        return fitted_within(self.limits.max_side, area, *row.pictures[-1].size, multiple)
 
     def _fitted(self, picture: Image, area: int) -> Size:
         assert self.edit is not None

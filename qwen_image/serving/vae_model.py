@@ -59,7 +59,7 @@ class VaeModel(ABC):
         ]
 
     def _answer_by_plan(self, request: Any) -> Any:
-        """Row by row: as fast on a GPU, and the plan's memory is that of one picture."""
+        """Row by row: the plan's memory is that of one picture."""
         try:
             rows = [
                 call_and_wait(self._plan, {self.source: row[None]}, self.outputs, request.request_id())

@@ -19,6 +19,7 @@ from qwen_image.errors import InvalidRequest
 from qwen_image.pictures import (
     PictureLimits,
     fitted_size,
+    fitted_within,
     mask_array,
     packed,
     pixels,
@@ -551,3 +552,11 @@ def test_what_is_no_picture_is_not_packed(array):
 def test_a_packed_picture_of_another_length_is_refused(data):
     with pytest.raises(InvalidRequest, match=r"^a packed picture "):
         unpacked(data)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "expected"),
+    [(1000, 1000, (1328, 1328)), (1600, 1000, (1680, 1056)), (2500, 1000, (2048, 816)), (100, 1600, (128, 2048))],
+)
+def test_a_size_is_of_less_area_where_a_side_would_be_over_the_limit(width, height, expected):
+    assert fitted_within(2048, 1328 * 1328, width, height, 16) == expected

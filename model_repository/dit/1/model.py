@@ -126,14 +126,26 @@ class TritonPythonModel:
     def _conditioning(self, given, row, seed, grid):
         tokens = {name: None if given[name] is None else self._tokens(given[name][row]) for name in PICTURES}
         latents, deviation, mask = (tokens[f"start_{name}"] for name in ("latents", "deviation", "mask"))
-        grids = given["reference_grids"]
+        grids = () if given["reference_grids"] is None else tuple(map(tuple, given["reference_grids"][row].tolist()))
+        self._check_fit(tokens, grid, grids)
         return Conditioning(
             embeds=self._on_device(given["prompt_embeds"][row]),
             negative_embeds=self._on_device(given["negative_prompt_embeds"][row]),
             references=tokens["reference_latents"],
-            reference_grids=() if grids is None else tuple(map(tuple, grids[row].tolist())),
+            reference_grids=grids,
             start=None if latents is None else draw_start(seed, grid, latents, deviation, mask, self._engine.dtype),
         )
+
+    def _check_fit(self, tokens, grid, reference_grids):
+        """InvalidRequest unless a picture's tokens are as many as its grid has: else its batch would fail with it."""
+        for name, tensor in tokens.items():
+            grids = reference_grids if name == "reference_latents" else (grid,)
+            wanted = (sum(rows * columns for rows, columns in grids), self._channels)
+            if tensor is not None and tensor.shape != wanted:
+                raise InvalidRequest(
+                    f"{name} has shape {list(tensor.shape)}; grids of {' and '.join(map(str, grids)) or 'nothing'} "
+                    f"need {list(wanted)}"
+                )
 
     def _tokens(self, values):
         return torch.from_numpy(np.array(values)).to(self._engine.device)
