@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from qwen_image.checkpoint import Checkpoint, open_checkpoint, resolve_checkpoint
+from qwen_image.checkpoint import Checkpoint, LoadFormat, open_checkpoint, resolve_checkpoint
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import QwenImageError
 
@@ -33,6 +33,7 @@ def add_precision_option(parser: argparse.ArgumentParser) -> None:
 def opened_checkpoint(options: argparse.Namespace) -> Iterator[Checkpoint]:
     """The checkpoint that the options name. SystemExit with the message of any error of ours raised inside."""
     try:
-        yield open_checkpoint(resolve_checkpoint(options.checkpoint, options.revision))
+        folder = resolve_checkpoint(options.checkpoint, options.revision)
+        yield open_checkpoint(folder, needs_weights=getattr(options, "load_format", LoadFormat.AUTO) == LoadFormat.AUTO)
     except QwenImageError as error:
         raise SystemExit(f"error: {error}") from error

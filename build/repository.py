@@ -21,7 +21,7 @@ from build.command_line import checkpoint_parser, opened_checkpoint
 from build.compiled import Compiled, checked, find_manifests
 from build.settings import ALLOWED, PROFILES, Settings
 from build.staging import staged
-from qwen_image.checkpoint import Checkpoint
+from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
@@ -143,8 +143,9 @@ def add_options(parser: argparse.ArgumentParser, settings: type, leave_out: Sequ
 def picked(settings: type, options: argparse.Namespace, **given: Any) -> Any:
     """Settings or limits as the options have them, but for those that are given."""
     others = {each.name: getattr(options, each.name) for each in fields(settings) if each.name not in given}
-    if "precision" in others:
-        others["precision"] = Precision(others["precision"])
+    for name, kind in (("precision", Precision), ("load_format", LoadFormat)):
+        if name in others:
+            others[name] = kind(others[name])
     return settings(**given, **others)
 
 

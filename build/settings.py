@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.engines.library import ENGINES
 from qwen_image.errors import RenderError
@@ -12,6 +13,7 @@ from qwen_image.errors import RenderError
 MIB, GIB = 1024**2, 1024**3
 DTYPES = ("float32", "bfloat16")
 ALLOWED: dict[str, tuple[str, ...]] = {  # settings that not every value of their type is right for
+    "load_format": tuple(LoadFormat),
     "device": ("cpu", "cuda"),
     "kind": ("KIND_CPU", "KIND_GPU"),
     "engine": ENGINES,
@@ -27,6 +29,7 @@ class Settings:
     """Every setting, with its default on a CPU: float32 on the Python backend. RenderError names what is allowed."""
 
     max_rows: int = 8  # images in one request
+    load_format: LoadFormat = LoadFormat.AUTO
     device: str = "cpu"
     kind: str = "KIND_CPU"  # of the models that compute
     engine: str = "torch"  # of the transformer's blocks
@@ -50,7 +53,7 @@ class Settings:
     text_encoder_enforce_eager: str = "true"
     max_images_in_flight: int = 16
     max_images_waiting: int = 64
-    steps_per_call: int = 1
+    tokens_per_call: int = 1  # an image does as many steps a call as it has fewer tokens than this; one at least
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
@@ -76,6 +79,7 @@ class GpuSettings(Settings):
     engine: str = "tensorrt"
     precision: Precision = Precision.BF16
     dit_threads: int = 4
+    max_batch_tokens: int = 32_768  # a guided image of 2048 x 2048, or four of 1024 x 1024
     conditioning_store_bytes: int = 1 * GIB
     vae_dtype: str = "bfloat16"
     vae_threads: int = 4
@@ -83,6 +87,7 @@ class GpuSettings(Settings):
     text_encoder_dtype: str = "bfloat16"
     text_encoder_kv_cache_bytes: int = 2 * GIB
     text_encoder_enforce_eager: str = "false"
+    tokens_per_call: int = 4096  # one step at 1024 x 1024, four at 512 x 512
 
 
 PROFILES: dict[str, type[Settings]] = {"cpu": Settings, "gpu": GpuSettings}

@@ -118,13 +118,25 @@ def tiny_processor(tokenizer: Qwen2Tokenizer) -> Qwen2VLProcessor:
     )
 
 
+def qwen_scheduler() -> FlowMatchEulerDiscreteScheduler:
+    """Configured as the published checkpoint's."""
+    return FlowMatchEulerDiscreteScheduler(
+        use_dynamic_shifting=True,
+        base_shift=0.5,
+        max_shift=0.9,
+        base_image_seq_len=256,
+        max_image_seq_len=8192,
+        shift_terminal=0.02,
+    )
+
+
 def tiny_pipeline(
     seed: int = 0,
     joint_attention_dim: int = 64,
     pipeline: str = QWEN_IMAGE.pipeline_class,
     zero_cond_t: bool = False,
 ) -> diffusers.DiffusionPipeline:
-    """A pipeline of random weights in float32, its scheduler configured as the published checkpoint's."""
+    """A pipeline of random weights in float32."""
     torch.manual_seed(seed)
     tokenizer = train_tokenizer()
     transformer = QwenImageTransformer2DModel(
@@ -136,14 +148,7 @@ def tiny_pipeline(
         zero_cond_t=zero_cond_t,
     )
     made: diffusers.DiffusionPipeline = getattr(diffusers, pipeline)(
-        scheduler=FlowMatchEulerDiscreteScheduler(
-            use_dynamic_shifting=True,
-            base_shift=0.5,
-            max_shift=0.9,
-            base_image_seq_len=256,
-            max_image_seq_len=8192,
-            shift_terminal=0.02,
-        ),
+        scheduler=qwen_scheduler(),
         vae=AutoencoderKLQwenImage(base_dim=8, dim_mult=[1, 2, 2, 2], num_res_blocks=1),
         text_encoder=tiny_text_encoder(tokenizer, joint_attention_dim),
         tokenizer=tokenizer,

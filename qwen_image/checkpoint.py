@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from qwen_image.checkpoint_checks import AREA_KEYS, DEFAULT_SIZE_KEY, check_checkpoint
+from qwen_image.checkpoint_checks import AREA_KEYS, DEFAULT_SIZE_KEY, check_checkpoint, check_weights
 from qwen_image.errors import CheckpointError
 from qwen_image.families import FAMILIES, Edit, Family
+
+
+class LoadFormat(StrEnum):
+    """Where weights come from: the checkpoint's files, or random ones of its dimensions (vLLM's words)."""
+
+    AUTO = "auto"
+    DUMMY = "dummy"
 
 
 @dataclass(frozen=True)
@@ -62,14 +70,19 @@ class Checkpoint:
         return int(self.config("transformer")["in_channels"])
 
 
-def open_checkpoint(folder: str | Path) -> Checkpoint:
-    """Check a local folder and return it. CheckpointError says what is missing, of another class or does not fit."""
+def open_checkpoint(folder: str | Path, *, needs_weights: bool = True) -> Checkpoint:
+    """Check a local folder and return it. CheckpointError says what is missing, of another class or does not fit.
+
+    Without `needs_weights` the files of weights may be missing: for who loads none, or random ones.
+    """
     folder = Path(folder)
     index = folder / "model_index.json"
     if not index.is_file():
         raise CheckpointError(f"{folder} is no diffusers checkpoint: it has no model_index.json")
     checkpoint = Checkpoint(folder, _family(read_json(index), index))
     check_checkpoint(checkpoint)
+    if needs_weights:
+        check_weights(checkpoint)
     return checkpoint
 
 

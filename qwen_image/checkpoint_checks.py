@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from qwen_image.checkpoint import Checkpoint
     from qwen_image.families import Family
 
-COMPONENTS = ("transformer", "vae", "text_encoder", "tokenizer", "scheduler")
+WEIGHTED = ("transformer", "vae", "text_encoder")
+COMPONENTS = (*WEIGHTED, "tokenizer", "scheduler")
 WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json")
 VOCABULARIES = ("tokenizer.json", "vocab.json")
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -35,6 +36,15 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
     _check_shapes(checkpoint)
     _check_default_size(checkpoint)
     _check_areas(checkpoint)
+
+
+def check_weights(checkpoint: Checkpoint) -> None:
+    """CheckpointError unless every component that has weights has them in files."""
+    for folder in (checkpoint.folder / component for component in WEIGHTED):
+        if not any(any(folder.glob(pattern)) for pattern in WEIGHT_PATTERNS):
+            raise CheckpointError(
+                f"{folder} has no weights (*.safetensors); other formats are not read, and load_format=dummy needs none"
+            )
 
 
 def _check_component(checkpoint: Checkpoint, component: str) -> None:
@@ -62,8 +72,6 @@ def _check_files(checkpoint: Checkpoint, component: str) -> None:
             raise CheckpointError(f"{folder} has neither {' nor '.join(VOCABULARIES)}")
         return
     checkpoint.config(component)
-    if component != "scheduler" and not any(any(folder.glob(pattern)) for pattern in WEIGHT_PATTERNS):
-        raise CheckpointError(f"{folder} has no weights (*.safetensors); other formats are not read")
 
 
 def _check_flags(checkpoint: Checkpoint) -> None:

@@ -7,7 +7,7 @@ diffusers' own, with such layers in place of theirs: a third of the weights, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-if TYPE_CHECKING:
-    from qwen_image.checkpoint import Checkpoint
+from qwen_image.checkpoint import Checkpoint, LoadFormat
 
 Vae: TypeAlias = Any  # AutoencoderKLQwenImage, whose types don't show what it holds
 _ATTENTION_PARTS = 4
@@ -76,8 +75,15 @@ class PictureEncoder(nn.Module):
 class VaeDecoder:
     """A checkpoint's PictureDecoder, from and to numpy."""
 
-    def __init__(self, checkpoint: Checkpoint, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        decoder = PictureDecoder(load_vae(checkpoint, dtype)).to(device)
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        load_format: LoadFormat = LoadFormat.AUTO,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        decoder = PictureDecoder(load_vae(checkpoint, dtype, load_format, device))
         # Channels last: the norms read what lies together; on a CPU it takes two thirds of the time.
         self._decoder = decoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._device = device
@@ -93,8 +99,15 @@ class VaeDecoder:
 class VaeEncoder:
     """A checkpoint's PictureEncoder, from and to numpy."""
 
-    def __init__(self, checkpoint: Checkpoint, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        encoder = PictureEncoder(load_vae(checkpoint, dtype)).to(device)
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        load_format: LoadFormat = LoadFormat.AUTO,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        encoder = PictureEncoder(load_vae(checkpoint, dtype, load_format, device))
         self._encoder = encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._device = device
 
@@ -106,9 +119,14 @@ class VaeEncoder:
         return mean, deviation
 
 
-def load_vae(checkpoint: Checkpoint, dtype: torch.dtype) -> Vae:
-    """diffusers' model with the checkpoint's weights, on the CPU."""
-    return AutoencoderKLQwenImage.from_pretrained(checkpoint.folder / "vae", torch_dtype=dtype).eval()
+def load_vae(
+    checkpoint: Checkpoint, dtype: torch.dtype, load_format: LoadFormat = LoadFormat.AUTO, device: str = "cpu"
+) -> Vae:
+    """diffusers' model with the checkpoint's weights, or with random ones."""
+    if load_format is LoadFormat.DUMMY:
+        with torch.device(device):
+            return AutoencoderKLQwenImage.from_config(checkpoint.config("vae")).to(dtype=dtype).eval()
+    return AutoencoderKLQwenImage.from_pretrained(checkpoint.folder / "vae", torch_dtype=dtype).eval().to(device)
 
 
 class _Normalisation(nn.Module):
@@ -137,6 +155,10 @@ class _ChannelNorm(nn.Module):
         self.weight = nn.Parameter(norm.gamma.detach().float().view(-1, 1, 1) * norm.scale)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.is_cuda:
+            from qwen_image.vae_kernels import channel_norm  # Triton's compiler, which only GPUs need
+
+            return channel_norm(x.contiguous(memory_format=torch.channels_last), self.weight)
         wide = x.float()
         length = torch.linalg.vector_norm(wide, dim=1, keepdim=True).clamp_min(1e-12)
         normal: torch.Tensor = wide / length * self.weight

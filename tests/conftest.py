@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
+# Triton's language is interpreted where it finds this, at its own import and wherever a kernel is defined (tests/fused).
+# Servers that tests start must not find it.
+os.environ["TRITON_INTERPRET"] = "1"
+import triton.experimental.gluon  # noqa: F401
+
+del os.environ["TRITON_INTERPRET"]
+
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import torch
 
-from qwen_image.checkpoint import Checkpoint
+from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.dit.blocks import TorchBlocks
+from qwen_image.dit.dummy import DummyWeights
+from qwen_image.dit.engine import Engine
 from qwen_image.dit.onnx_blocks import OnnxBlocks
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.tensorrt_blocks import TensorRtBlocks
 from qwen_image.dit.transformer import Transformer
-from qwen_image.dit.weights import CheckpointWeights
+from qwen_image.dit.weights import CheckpointWeights, Weights
 from qwen_image.engines.fingerprint import config_fingerprint
 from qwen_image.engines.library import ENGINES, LIBRARIES, device_capability, library_version
 from qwen_image.engines.manifest import (
@@ -29,6 +31,7 @@ from qwen_image.errors import EngineError
 def load_transformer(
     checkpoint: Checkpoint,
     *,
+    load_format: LoadFormat = LoadFormat.AUTO,
     engine: str = "torch",
     manifest: Path | None = None,
     precision: Precision = Precision.FP32,
@@ -36,14 +39,19 @@ def load_transformer(
     max_batch_tokens: int = 65_536,
     image_tokens: tuple[int, int] | None = None,
     max_text_tokens: int = 1,
-) -> Transformer:
+) -> Engine:
     """Weights and, unless `engine` is torch, the compiled blocks that `manifest` describes.
 
     EngineError, before any weight is read: an unknown engine, one that was built for something else, or one that does
     not hold calls of `image_tokens` (the fewest, the most) and up to `max_text_tokens`. `max_batch_tokens` bounds the
     image tokens of a call on torch, guidance branches counted; on the others the profiles do.
     """
-    weights = CheckpointWeights(checkpoint)
+    is_dummy = load_format is LoadFormat.DUMMY
+    weights: Weights = DummyWeights(checkpoint.config("transformer")) if is_dummy else CheckpointWeights(checkpoint)
+    if engine == "torch" and torch.device(device).type == "cuda" and precision is not Precision.FP32:
+        from qwen_image.dit.fused.transformer import FusedTransformer  # Triton's compiler, which only GPUs need
+
+        return FusedTransformer(weights, precision=precision, device=device, max_batch_tokens=max_batch_tokens)
     if engine == "torch":
         return Transformer(
             weights, TorchBlocks(weights, precision=precision, device=device, max_batch_tokens=max_batch_tokens)

@@ -77,7 +77,8 @@ def _as_large_as_allowed(positions: list[int], rows: Sequence[StepRow], engine: 
 @torch.inference_mode()
 def _advance_batch(rows: list[StepRow], engine: Engine, channels: int) -> torch.Tensor:
     latents = torch.stack([_initial_latents(row, channels, engine).to(engine.device) for row in rows])  # (B, L, C)
-    sigmas = torch.tensor([row.sigmas for row in rows], dtype=torch.float32, device=engine.device)  # (B, steps + 1)
+    sigmas = torch.tensor([row.sigmas for row in rows], dtype=torch.float32)  # (B, steps + 1)
+    sigmas_there = sigmas.to(engine.device)
     guided = [position for position, row in enumerate(rows) if row.uses_guidance]
     branches = [*range(len(rows)), *guided]  # both guidance branches in one batch: (B + guided, ...)
     texts = [row.conditioning.embeds for row in rows] + [rows[each].conditioning.negative_embeds for each in guided]
@@ -85,8 +86,8 @@ def _advance_batch(rows: list[StepRow], engine: Engine, channels: int) -> torch.
     references = _references([rows[each] for each in branches])
     scales = torch.tensor([rows[position].true_cfg_scale for position in guided], device=engine.device)
     for step in range(sigmas.shape[1] - 1):
-        now, then = sigmas[:, step], sigmas[:, step + 1]
-        tokens, sigma = (latents[branches], now[branches]) if guided else (latents, now)
+        now, then = sigmas_there[:, step], sigmas_there[:, step + 1]
+        tokens, sigma = (latents[branches], sigmas[branches, step]) if guided else (latents, sigmas[:, step])
         predicted = engine.velocity(
             Batch(tokens, sigma, prompt_embeds, mask, rows[0].grid, references, rows[0].conditioning.reference_grids)
         )

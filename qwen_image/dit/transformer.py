@@ -24,8 +24,16 @@ class Transformer:
         self._zero_cond_t = weights.dimensions.zero_cond_t
         self.device = blocks.device
         self.dtype = blocks.precision.dtype
-        self._outside: Any = _outside_blocks(weights, self.dtype, self.device)
+        self._outside: Any = outside_blocks(weights, self.dtype, self.device)
         self._rotary = Rotary(weights.config["axes_dims_rope"], self.device)
+
+    @property
+    def graph_misses(self) -> int:
+        return 0
+
+    def warm_up(self, grid: Grid, image_tokens: int, text_tokens: int) -> None:
+        """A small picture: nothing depends on its size."""
+        self.velocity(blank_batch(self._outside, 1, (4, 4), 16))
 
     def max_rows(self, image_tokens: int) -> int:
         """How many rows, guidance branches counted, one call may have."""
@@ -37,7 +45,7 @@ class Transformer:
         outside = self._outside
         tokens = batch.tokens if batch.references is None else torch.cat([batch.tokens, batch.references], dim=1)
         image = outside.img_in(tokens.to(self.dtype))  # (B, L + R, dim)
-        sigma = batch.sigma.to(self.dtype)
+        sigma = batch.sigma.to(self.device, self.dtype)
         temb = outside.time_text_embed(sigma, image)  # (B, dim)
         grids = (batch.grid, *batch.reference_grids)
         image = self._blocks.run(
@@ -90,7 +98,15 @@ class Rotary:
         return [torch.stack([each.real, each.imag]).to(self._device) for each in angles]
 
 
-def _outside_blocks(weights: Weights, dtype: torch.dtype, device: torch.device) -> nn.Module:
+def blank_batch(outside: Any, rows: int, grid: Grid, text_tokens: int) -> Batch:
+    """Zeros, for a first computation."""
+    weight = outside.img_in.weight
+    tokens = torch.zeros(rows, grid[0] * grid[1], outside.img_in.in_features, device=weight.device)
+    embeds = torch.zeros(rows, text_tokens, outside.txt_in.in_features, dtype=weight.dtype, device=weight.device)
+    return Batch(tokens, torch.ones(rows), embeds, None, grid)
+
+
+def outside_blocks(weights: Weights, dtype: torch.dtype, device: torch.device) -> nn.Module:
     """diffusers' own modules around the blocks."""
     from diffusers import QwenImageTransformer2DModel
 

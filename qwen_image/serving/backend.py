@@ -12,6 +12,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from qwen_image.checkpoint import Checkpoint, LoadFormat, open_checkpoint
 from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, NotHeld, QwenImageError, Unavailable
 
 # The stub starts Python with an ASCII locale, under which torch's and vLLM's own files can't be read.
@@ -89,6 +90,14 @@ class ModelSettings:
     def device(self) -> str:
         """Where a model's tensors live, in PyTorch's words: "cpu", "cuda:0"."""
         return f"cuda:{self.instance_device}" if self["device"] == "cuda" else self["device"]
+
+    @property
+    def load_format(self) -> LoadFormat:
+        return LoadFormat(self["load_format"])
+
+    def checkpoint(self) -> Checkpoint:
+        """For a model that loads weights."""
+        return open_checkpoint(self["checkpoint"], needs_weights=self.load_format is LoadFormat.AUTO)
 
     def integer(self, name: str) -> int:
         return int(self[name])

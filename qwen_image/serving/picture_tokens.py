@@ -25,6 +25,10 @@ class PictureTokens:
     start_deviation: Tokens | None = None
     mask: Tokens | None = None  # 1 where it may paint
 
+    @property
+    def reference_tokens(self) -> int:
+        return 0 if self.references is None else len(self.references)
+
     def inputs(self) -> dict[str, NDArray[np.generic]]:
         """As inputs of `dit`, one row."""
         named = {

@@ -41,9 +41,9 @@ class SamplerModel:
 
     def initialize(self, args: Mapping[str, str]) -> None:
         settings = ModelSettings.from_args(args)
-        self._checkpoint: Checkpoint = open_checkpoint(settings["checkpoint"])
+        self._checkpoint: Checkpoint = open_checkpoint(settings["checkpoint"], needs_weights=False)
         self._schedule = Schedule.from_config(self._checkpoint.config("scheduler"))
-        self._steps_per_call = 1 if self.streams else settings.integer("steps_per_call")
+        self._tokens_per_call = 1 if self.streams else settings.integer("tokens_per_call")
         self._metrics = Metrics(
             settings.name,
             "qwen_image_images_total",
@@ -167,7 +167,8 @@ class SamplerModel:
         sigmas = self._schedule.sigmas(
             num_inference_steps=image.num_inference_steps, image_tokens=image.image_tokens, sigmas=image.sigmas
         )[image.first_step :]
-        async for state in denoise(self._dit.advance_for(image, pictures, request_id), sigmas, self._steps_per_call):
+        steps_per_call = max(1, self._tokens_per_call // (image.image_tokens + pictures.reference_tokens))
+        async for state in denoise(self._dit.advance_for(image, pictures, request_id), sigmas, steps_per_call):
             yield state
 
     def _check_wanted(self, ticket: Ticket) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from qwen_image.checkpoint import Checkpoint, open_checkpoint
+from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.bls import call_and_wait
 from qwen_image.serving.tensors import array, response
@@ -31,12 +31,11 @@ class VaeModel(ABC):
         self._plan = settings["plan"]
         if not self._plan:
             torch.set_num_threads(settings.integer("threads"))
-            checkpoint = open_checkpoint(settings["checkpoint"])
-            self.load(checkpoint, settings.device, getattr(torch, settings["dtype"]))
+            self.load(settings.checkpoint(), settings.load_format, settings.device, getattr(torch, settings["dtype"]))
         log_warm(settings.name, time.perf_counter() - start)
 
     @abstractmethod
-    def load(self, checkpoint: Checkpoint, device: str, dtype: torch.dtype) -> None:
+    def load(self, checkpoint: Checkpoint, load_format: LoadFormat, device: str, dtype: torch.dtype) -> None:
         """Load the half in PyTorch and compute once."""
 
     @abstractmethod

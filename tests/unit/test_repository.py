@@ -178,8 +178,8 @@ def test_a_placeholder_without_a_value_is_an_error_with_its_name_and_file(checkp
 
 def test_a_value_without_a_placeholder_is_an_error_with_its_name(checkpoint, templates, tmp_path):
     for path in templates.rglob("config.pbtxt"):
-        path.write_text(path.read_text().replace("${max_batch_tokens}", "1").replace("${steps_per_call}", "1"))
-    with pytest.raises(RenderError, match=r"no template uses the values max_batch_tokens, steps_per_call$"):
+        path.write_text(path.read_text().replace("${max_batch_tokens}", "1").replace("${tokens_per_call}", "1"))
+    with pytest.raises(RenderError, match=r"no template uses the values max_batch_tokens, tokens_per_call$"):
         render_repository(checkpoint, tmp_path / "out")
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.conditioning import Conditioning, ConditioningStore
 from qwen_image.dit.load import load_transformer
 from qwen_image.dit.precision import Precision
@@ -27,9 +26,10 @@ class TritonPythonModel:
         start = time.perf_counter()
         settings = ModelSettings.from_args(args)
         torch.set_num_threads(settings.integer("threads"))
-        checkpoint = open_checkpoint(settings["checkpoint"])
+        checkpoint = settings.checkpoint()
         self._engine = load_transformer(
             checkpoint,
+            load_format=settings.load_format,
             engine=settings["engine"],
             manifest=Path(settings["engine_manifest"]),
             precision=Precision(settings["precision"]),
@@ -46,8 +46,14 @@ class TritonPythonModel:
             "qwen_image_dit_batches_total",
             "qwen_image_dit_batch_rows_total",
             "qwen_image_dit_compute_seconds_total",
+            "qwen_image_dit_graph_misses_total",
         )
-        self._warm_up(checkpoint)
+        height, width = checkpoint.default_size
+        multiple = checkpoint.family.size_multiple
+        self._engine.warm_up(
+            (height // multiple, width // multiple), settings.integer("max_image_tokens"), checkpoint.max_text_tokens
+        )
+        self._metrics.add("qwen_image_dit_graph_misses_total", self._engine.graph_misses)
         log_warm(settings.name, time.perf_counter() - start)
 
     def finalize(self):
@@ -63,7 +69,7 @@ class TritonPythonModel:
         owners = [position for position, rows in held.items() for _ in rows]
         rows = [row for rows in held.values() for row in rows]
         results = [None] * len(rows)
-        start = time.perf_counter()
+        start, misses = time.perf_counter(), self._engine.graph_misses
         for positions, advanced in advance(rows, self._engine, self._channels):
             self._count(positions, rows)
             for index, position in enumerate(positions):
@@ -71,6 +77,7 @@ class TritonPythonModel:
                 if isinstance(advanced, Exception):
                     failed[owners[position]] = advanced
         self._metrics.add("qwen_image_dit_compute_seconds_total", time.perf_counter() - start)
+        self._metrics.add("qwen_image_dit_graph_misses_total", self._engine.graph_misses - misses)
         return [
             error_response(failed[position], request.request_id())
             if position in failed
@@ -82,13 +89,6 @@ class TritonPythonModel:
         self._metrics.add("qwen_image_dit_batches_total")
         self._metrics.add("qwen_image_dit_batch_rows_total", len(positions))
         self._metrics.add("qwen_image_dit_steps_total", len(positions) * (len(rows[positions[0]].sigmas) - 1))
-
-    def _warm_up(self, checkpoint):
-        states = self._on_device(np.zeros((16, checkpoint.prompt_embeds_dim), np.float32))
-        row = StepRow(None, 0, (4, 4), (1.0, 0.0), Conditioning(states, states), 4.0)
-        for _, advanced in advance([row], self._engine, self._channels):
-            if isinstance(advanced, Exception):
-                raise advanced
 
     def _read_rows(self, request):
         """The rows of one request. InvalidRequest if the latents don't fit the grid, NotHeld if states are missing."""

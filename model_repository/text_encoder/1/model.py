@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 
-from qwen_image.checkpoint import open_checkpoint
 from qwen_image.condition_pictures import ConditionPicture
 from qwen_image.pictures import unpacked
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
@@ -22,7 +21,7 @@ class TritonPythonModel:
     def initialize(self, args):
         start = time.perf_counter()
         settings = ModelSettings.from_args(args)
-        self._checkpoint = open_checkpoint(settings["checkpoint"])
+        self._checkpoint = settings.checkpoint()
         engine_arguments = json.loads((settings.folder / "model.json").read_text())
         self._encoder = TextEncoder(self._checkpoint, engine_arguments, settings.integer("cache_bytes"))
         self._metrics = Metrics(

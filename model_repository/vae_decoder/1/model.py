@@ -14,8 +14,8 @@ class TritonPythonModel(VaeModel):
     source = "latents"
     outputs = ("image",)
 
-    def load(self, checkpoint, device, dtype):
-        self._decoder = VaeDecoder(checkpoint, device=device, dtype=dtype)
+    def load(self, checkpoint, load_format, device, dtype):
+        self._decoder = VaeDecoder(checkpoint, load_format=load_format, device=device, dtype=dtype)
         self._decoder.decode(np.zeros((1, checkpoint.family.latent_channels, 1, 8, 8), np.float32))
 
     def compute(self, rows):

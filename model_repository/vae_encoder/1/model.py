@@ -12,8 +12,8 @@ class TritonPythonModel(VaeModel):
     source = "image"
     outputs = ("latents", "deviation")
 
-    def load(self, checkpoint, device, dtype):
-        self._encoder = VaeEncoder(checkpoint, device=device, dtype=dtype)
+    def load(self, checkpoint, load_format, device, dtype):
+        self._encoder = VaeEncoder(checkpoint, load_format=load_format, device=device, dtype=dtype)
         self._encoder.encode(np.zeros((1, 64, 64, 3), np.uint8))
 
     def compute(self, rows):

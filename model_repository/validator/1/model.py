@@ -24,7 +24,7 @@ class TritonPythonModel:
 
     def initialize(self, args):
         settings = ModelSettings.from_args(args)
-        checkpoint = open_checkpoint(settings["checkpoint"])
+        checkpoint = open_checkpoint(settings["checkpoint"], needs_weights=False)
         height, width = checkpoint.default_size
         self._family = checkpoint.family
         self._limits = limits_from(settings)

@@ -1,0 +1,25 @@
+"""What a linear layer takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Tokens of a stream, (M, K): in bfloat16, or in FP8 with a scale each."""
+
+    values: torch.Tensor  # (M, K)
+    scale: torch.Tensor | None = None  # (M, 1) float32: what `values` are to be multiplied by
+
+    def part(self, batch: int, first: int) -> Rows:
+        """Of every one of `batch` equal parts the rows from `first` on."""
+        scale = None if self.scale is None else _part(self.scale, batch, first)
+        return Rows(_part(self.values, batch, first), scale)
+
+
+def _part(rows: torch.Tensor, batch: int, first: int) -> torch.Tensor:
+    part: torch.Tensor = rows.unflatten(0, (batch, -1))[:, first:].flatten(0, 1)
+    return part
