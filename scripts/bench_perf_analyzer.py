@@ -84,12 +84,14 @@ def unpacked_wheel() -> Path:
     return binary
 
 
-def measure(url: str, protocol: Protocol, *, concurrency: int, requests: int, warm_up: int = 0) -> Load:
-    """Drive the ensemble with the shipped prompts, `concurrency` requests in flight, as many requests as told."""
+def measure(
+    url: str, protocol: Protocol, *, concurrency: int, requests: int, warm_up: int = 0, prompts: Path = PROMPTS
+) -> Load:
+    """Drive the ensemble with the shipped prompts or others, `concurrency` requests in flight, as many as told."""
     command = [
         *perf_analyzer(),
         *("-m", "qwen_image", "-u", url, "-i", protocol.lower()),
-        f"--input-data={PROMPTS}",
+        f"--input-data={prompts}",
         f"--concurrency-range={concurrency}",
         f"--request-count={requests}",
         f"--warmup-request-count={warm_up}",

@@ -81,6 +81,25 @@ def surroundings(command: Sequence[str], versions: Mapping[str, str]) -> dict[st
     }
 
 
+def gpu_surroundings(command: Sequence[str]) -> dict[str, str]:
+    """The same on a machine with a GPU, whose environment is another."""
+    import torch
+
+    asked = ["nvidia-smi", "--query-gpu=name,driver_version,power.limit", "--format=csv,noheader"]
+    packages = ("torch", "triton", "vllm", "diffusers", "transformers", "numpy")
+    return {
+        "command": " ".join(command),
+        "GPU": subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip(),
+        "machine": f"{os.cpu_count()} cores, {cpu_model()}, {psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "revision": revision(),
+        "versions": ", ".join(
+            [f"Python {platform.python_version()}", f"CUDA {torch.version.cuda}"]
+            + [f"cuDNN {torch.backends.cudnn.version()}"]
+            + [f"{name} {importlib.metadata.version(name)}" for name in packages]
+        ),
+    }
+
+
 def cpu_model() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

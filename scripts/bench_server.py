@@ -8,24 +8,27 @@ import re
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
 from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
+from build.settings import Settings
+from qwen_image.checkpoint import LoadFormat, open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 
 SETTLE_S = 0.3  # the models hand their counters over ten times a second
 
 
 @contextlib.contextmanager
-def started(checkpoint: Path) -> Iterator[tuple[TritonServer, float]]:
+def started(checkpoint: Path, settings: Settings | None = None) -> Iterator[tuple[TritonServer, float]]:
     """A ready server on free ports, and the seconds from the start of its process until then."""
     with tempfile.TemporaryDirectory(prefix="qwen_image_bench_") as folder:
-        repository = render_repository(open_checkpoint(checkpoint), Path(folder) / "repository")
+        has_weights = settings is None or settings.load_format is LoadFormat.AUTO
+        opened = open_checkpoint(checkpoint, needs_weights=has_weights)
+        repository = render_repository(opened, Path(folder) / "repository", settings=settings)
         start = time.monotonic()
         with TritonServer(repository, Ports.free(), Path(folder) / "tritonserver.log") as server:
             server.wait_until_ready()
@@ -52,6 +55,12 @@ def counters(server: TritonServer) -> dict[str, float]:
     ours = {f"{name}{{{model}}}": float(value) for name, model, value in found}
     theirs = answer(f"http://{server.http_url}/v2/models/dit/stats")["model_stats"][0]
     return {**ours, **{name: float(theirs[name]) for name in ("inference_count", "execution_count")}}
+
+
+def compute_seconds(server: TritonServer, models: Sequence[str]) -> float:
+    """That Triton saw these models compute so far, added up."""
+    stats = [answer(f"http://{server.http_url}/v2/models/{model}/stats")["model_stats"][0] for model in models]
+    return float(sum(each["inference_stats"]["compute_infer"]["ns"] for each in stats)) / 1e9
 
 
 def answer(url: str) -> dict[str, Any]:
