@@ -43,6 +43,9 @@ FP8 = (
 )
 
 
+STAGES = ("bf16", "fp8", "load", "peers")
+
+
 def settings(precision: Precision, **others: int) -> GpuSettings:
     return GpuSettings(engine="torch", precision=precision, load_format=LoadFormat.DUMMY, **others)
 
@@ -93,13 +96,16 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stages", nargs="*", choices=["bf16", "fp8", "load", "peers", []], help="all, if none is named")
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"of {', '.join(STAGES)}; all, if none is named")
     parser.add_argument(
         "--repetitions", type=int, default=3, help="images (or times eight) of which the median is taken"
     )
     parser.add_argument("--seconds", type=int, default=120, help="of arrivals in each half of the stage `load`")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if unknown := set(options.stages) - set(STAGES):
+        parser.error(f"no stage is called {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}")
+    return options
 
 
 if __name__ == "__main__":

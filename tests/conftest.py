@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-# Triton's language is interpreted where it finds this, at its own import and wherever a kernel is defined (tests/fused).
-# Servers that tests start must not find it.
-os.environ["TRITON_INTERPRET"] = "1"
-import triton.experimental.gluon  # noqa: F401
+# Without a GPU Triton's language is interpreted where it finds this, at its own import and wherever a kernel is defined
+# (tests/fused). Servers that tests start must not find it.
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"
+    import triton.experimental.gluon  # noqa: F401
 
-del os.environ["TRITON_INTERPRET"]
+    del os.environ["TRITON_INTERPRET"]
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest

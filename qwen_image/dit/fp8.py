@@ -60,7 +60,7 @@ def quantised(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     result = dict(tensors)
     for name in LAYERS:
         weight = tensors[f"{name}.weight"]
-        scale = row_scale(weight.float())
-        result[f"{name}.weight"] = (weight.float() / scale).to(FP8)
-        result[f"{name}.weight_scale"] = scale[:, 0].to(weight.dtype)
+        scale = row_scale(weight.float()).to(weight.dtype)  # rounded before it divides, since it multiplies rounded
+        result[f"{name}.weight"] = (weight.float() / scale.float()).to(FP8)
+        result[f"{name}.weight_scale"] = scale[:, 0]
     return result
