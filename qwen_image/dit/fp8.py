@@ -17,11 +17,12 @@ FP8 = torch.float8_e4m3fn
 LARGEST = 448.0  # of E4M3
 SMALLEST_SCALE = 1e-12  # a row of zeros
 
-# Modulation, and the image stream's way back from its wide layer, lose most by rounding: they stay in bfloat16, as in
-# the FP8 checkpoints that are published.
+# Modulation loses most by rounding and is little work where it is computed once a noise level: it stays in bfloat16, and
+# so do embedders, output norm and projection.
 LAYERS = (
     *(f"attn.{name}" for name in ("to_q", "to_k", "to_v", "add_q_proj", "add_k_proj", "add_v_proj")),
-    *("attn.to_out.0", "attn.to_add_out", "img_mlp.net.0.proj", "txt_mlp.net.0.proj", "txt_mlp.net.2"),
+    *("attn.to_out.0", "attn.to_add_out"),
+    *("img_mlp.net.0.proj", "img_mlp.net.2", "txt_mlp.net.0.proj", "txt_mlp.net.2"),
 )
 
 
