@@ -31,9 +31,13 @@ def add_precision_option(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def opened_checkpoint(options: argparse.Namespace) -> Iterator[Checkpoint]:
-    """The checkpoint that the options name. SystemExit with the message of any error of ours raised inside."""
+    """The checkpoint that the options name; with --load-format dummy it may lack its weights.
+
+    SystemExit with the message of any error of ours raised inside.
+    """
     try:
-        folder = resolve_checkpoint(options.checkpoint, options.revision)
-        yield open_checkpoint(folder, needs_weights=getattr(options, "load_format", LoadFormat.AUTO) == LoadFormat.AUTO)
+        needs_weights = LoadFormat(getattr(options, "load_format", LoadFormat.AUTO)).reads_files
+        folder = resolve_checkpoint(options.checkpoint, options.revision, needs_weights=needs_weights)
+        yield open_checkpoint(folder, needs_weights=needs_weights)
     except QwenImageError as error:
         raise SystemExit(f"error: {error}") from error

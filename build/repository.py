@@ -22,6 +22,7 @@ from build.compiled import Compiled, checked, find_manifests
 from build.settings import ALLOWED, PROFILES, Settings
 from build.staging import staged
 from qwen_image.checkpoint import Checkpoint, LoadFormat
+from qwen_image.checkpoint_checks import check_weights
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
@@ -45,8 +46,11 @@ def render_repository(
 
     `engines` are the manifests of the engines that the settings ask for. RenderError: a placeholder without a value, a
     value without a placeholder, a config that Triton would refuse. EngineError: an engine that is not for this.
+    CheckpointError: there are no weights, and the settings want them.
     """
     settings, limits = settings or Settings(), limits or Limits()
+    if settings.load_format.reads_files:
+        check_weights(checkpoint)
     compiled = checked(checkpoint, settings, limits, engines)
     with staged(output) as staging:
         templates = templates_of(settings, checkpoint.family)

@@ -29,7 +29,7 @@ class Settings:
     """Every setting, with its default on a CPU: float32 on the Python backend. RenderError names what is allowed."""
 
     max_rows: int = 8  # images in one request
-    load_format: LoadFormat = LoadFormat.AUTO
+    load_format: LoadFormat = LoadFormat.AUTO  # dummy: random weights, made on the device; no files are read
     device: str = "cpu"
     kind: str = "KIND_CPU"  # of the models that compute
     engine: str = "torch"  # of the transformer's blocks
@@ -53,7 +53,7 @@ class Settings:
     text_encoder_enforce_eager: str = "true"
     max_images_in_flight: int = 16
     max_images_waiting: int = 64
-    tokens_per_call: int = 1  # an image does as many steps a call as it has fewer tokens than this; one at least
+    tokens_per_call: int = 1  # steps of one call x image tokens, references counted; one step at least
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
@@ -66,8 +66,11 @@ class Settings:
 
     @property
     def has_vae_plans(self) -> bool:
-        """Whether the VAE runs on Triton's TensorRT backend, which does not load TensorRT-RTX's engines."""
-        return self.engine == "tensorrt"
+        """Whether the VAE runs on Triton's TensorRT backend, which does not load TensorRT-RTX's engines.
+
+        A plan holds the weights it was built from, so random ones have none.
+        """
+        return self.engine == "tensorrt" and self.load_format.reads_files
 
 
 @dataclass(frozen=True, slots=True)

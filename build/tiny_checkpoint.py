@@ -10,6 +10,7 @@ import argparse
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import diffusers
 import torch
@@ -71,10 +72,9 @@ def train_tokenizer() -> Qwen2Tokenizer:
     )
 
 
-def tiny_text_encoder(tokenizer: Qwen2Tokenizer, joint_attention_dim: int) -> Qwen2_5_VLForConditionalGeneration:
-    vocabulary = tokenizer.get_vocab()
+def tiny_text_encoder_config(tokenizer: Qwen2Tokenizer, joint_attention_dim: int = 64) -> Qwen2_5_VLConfig:
     head_dim = 32 if joint_attention_dim < 1024 else 128
-    config = Qwen2_5_VLConfig(
+    return Qwen2_5_VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
             "hidden_size": joint_attention_dim,
@@ -89,8 +89,7 @@ def tiny_text_encoder(tokenizer: Qwen2Tokenizer, joint_attention_dim: int) -> Qw
                 "rope_theta": 1000000.0,
                 "mrope_section": [head_dim // 8, head_dim * 3 // 16, head_dim * 3 // 16],
             },
-            "bos_token_id": vocabulary["<|endoftext|>"],
-            "eos_token_id": vocabulary["<|im_end|>"],
+            **text_token_ids(tokenizer),
         },
         vision_config={
             "depth": 2,
@@ -100,12 +99,37 @@ def tiny_text_encoder(tokenizer: Qwen2Tokenizer, joint_attention_dim: int) -> Qw
             "out_hidden_size": joint_attention_dim,
             "fullatt_block_indexes": [1],  # the other attends within windows of 4 x 4 tokens
         },
-        image_token_id=vocabulary["<|image_pad|>"],
-        video_token_id=vocabulary["<|video_pad|>"],
-        vision_start_token_id=vocabulary["<|vision_start|>"],
-        vision_end_token_id=vocabulary["<|vision_end|>"],
+        **vision_token_ids(tokenizer),
     )
-    return Qwen2_5_VLForConditionalGeneration(config)
+
+
+def text_token_ids(tokenizer: Qwen2Tokenizer) -> dict[str, Any]:
+    """Of a text encoder's text_config, numbered as in `tokenizer`."""
+    vocabulary = tokenizer.get_vocab()
+    return {"bos_token_id": vocabulary["<|endoftext|>"], "eos_token_id": vocabulary["<|im_end|>"]}
+
+
+def vision_token_ids(tokenizer: Qwen2Tokenizer) -> dict[str, Any]:
+    """Of a text encoder's configuration, numbered as in `tokenizer`."""
+    vocabulary = tokenizer.get_vocab()
+    names = {"image_token_id": "image_pad", "video_token_id": "video_pad"}
+    names |= {f"vision_{end}_token_id": f"vision_{end}" for end in ("start", "end")}
+    return {key: vocabulary[f"<|{name}|>"] for key, name in names.items()}
+
+
+def tiny_transformer(joint_attention_dim: int = 64, *, zero_cond_t: bool = False) -> QwenImageTransformer2DModel:
+    return QwenImageTransformer2DModel(
+        num_layers=2,
+        attention_head_dim=32,
+        num_attention_heads=2,
+        joint_attention_dim=joint_attention_dim,
+        axes_dims_rope=(8, 12, 12),
+        zero_cond_t=zero_cond_t,
+    )
+
+
+def tiny_vae() -> AutoencoderKLQwenImage:
+    return AutoencoderKLQwenImage(base_dim=8, dim_mult=[1, 2, 2, 2], num_res_blocks=1)
 
 
 def tiny_processor(tokenizer: Qwen2Tokenizer) -> Qwen2VLProcessor:
@@ -139,18 +163,11 @@ def tiny_pipeline(
     """A pipeline of random weights in float32."""
     torch.manual_seed(seed)
     tokenizer = train_tokenizer()
-    transformer = QwenImageTransformer2DModel(
-        num_layers=2,
-        attention_head_dim=32,
-        num_attention_heads=2,
-        joint_attention_dim=joint_attention_dim,
-        axes_dims_rope=(8, 12, 12),
-        zero_cond_t=zero_cond_t,
-    )
+    transformer = tiny_transformer(joint_attention_dim, zero_cond_t=zero_cond_t)
     made: diffusers.DiffusionPipeline = getattr(diffusers, pipeline)(
         scheduler=qwen_scheduler(),
-        vae=AutoencoderKLQwenImage(base_dim=8, dim_mult=[1, 2, 2, 2], num_res_blocks=1),
-        text_encoder=tiny_text_encoder(tokenizer, joint_attention_dim),
+        vae=tiny_vae(),
+        text_encoder=Qwen2_5_VLForConditionalGeneration(tiny_text_encoder_config(tokenizer, joint_attention_dim)),
         tokenizer=tokenizer,
         transformer=transformer,
         **({"processor": tiny_processor(tokenizer)} if FAMILIES[pipeline].processor_class else {}),

@@ -20,6 +20,10 @@ class LoadFormat(StrEnum):
     AUTO = "auto"
     DUMMY = "dummy"
 
+    @property
+    def reads_files(self) -> bool:
+        return self is LoadFormat.AUTO
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -86,7 +90,7 @@ def open_checkpoint(folder: str | Path, *, needs_weights: bool = True) -> Checkp
     return checkpoint
 
 
-def resolve_checkpoint(name: str, revision: str | None = None) -> Path:
+def resolve_checkpoint(name: str, revision: str | None = None, *, needs_weights: bool = True) -> Path:
     """A local folder as it is; a Hugging Face id downloaded at a pinned revision (a commit hash or a tag)."""
     if name and Path(name).is_dir():
         return Path(name).resolve()
@@ -96,7 +100,8 @@ def resolve_checkpoint(name: str, revision: str | None = None) -> Path:
         raise CheckpointError(f"{name} needs a pinned revision: give the commit hash or tag to serve, not a branch")
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(name, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt"]))
+    patterns = ["*.json", "*.txt", *(["*.safetensors"] if needs_weights else [])]
+    return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -26,14 +26,19 @@ class State:
     predicted: Latents  # x0 = x − σ·v; after the last step it is `latents`
 
 
-async def denoise(advance: Advance, sigmas: NDArray[np.float32], steps_per_call: int = 1) -> AsyncIterator[State]:
-    """Advance noise down `sigmas`, (num_inference_steps + 1,), `steps_per_call` steps at a time; yield every state.
+def steps_per_call(tokens_per_call: int, image_tokens: int) -> int:
+    """How many steps of an image fit one call; one at least. `image_tokens` counts its references."""
+    return max(1, tokens_per_call // image_tokens)
+
+
+async def denoise(advance: Advance, sigmas: NDArray[np.float32], steps: int = 1) -> AsyncIterator[State]:
+    """Advance noise down `sigmas`, (num_inference_steps + 1,), `steps` at a time; yield the state after each call.
 
     The first call has no latents: the transformer's side draws the noise from the image's seed.
     """
     latents: Latents | None = None
-    for start in range(0, len(sigmas) - 1, steps_per_call):
-        window = sigmas[start : start + steps_per_call + 1]
+    for start in range(0, len(sigmas) - 1, steps):
+        window = sigmas[start : start + steps + 1]
         before, latents = latents, await advance(latents, window)
         yield State(start + len(window) - 1, latents, _predicted(before, latents, window))
 

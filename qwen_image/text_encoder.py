@@ -52,6 +52,7 @@ class TextEncoder:
             raise ValueError(f"model.json must not set {', '.join(sorted(taken))}: the checkpoint decides on them")
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine stays in this process
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+        os.environ.setdefault("VLLM_USE_FLASHINFER_SAMPLER", "0")  # nothing is sampled here
         from vllm import LLM, envs
         from vllm.config import PoolerConfig
 

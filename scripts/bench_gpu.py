@@ -21,7 +21,7 @@ from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import QwenImageError
 from scripts.bench_gpu_images import Work, images, memory, text_states
-from scripts.bench_gpu_load import side_by_side
+from scripts.bench_gpu_load import WHOLE_REQUESTS, load
 from scripts.bench_gpu_peers import peers
 from scripts.bench_report import Figure, as_json, gpu_surroundings, table
 from scripts.bench_server import started
@@ -29,11 +29,11 @@ from scripts.serving import show
 
 BF16 = (
     Work("1024², 50 steps, CFG, bf16", 1024, 50, target_s=11.0),
-    Work("1328², 50 steps, CFG, bf16", 1328, 50, target_s=22.0),
     Work("1024², 8 steps, no CFG, bf16", 1024, 8, is_guided=False, target_s=1.0),
     Work("512², 50 steps, CFG, bf16", 512, 50, target_s=3.4),
-    Work("512², 50 steps, CFG, bf16, eight at once", 512, 50, concurrency=8, target_s=22.0),
     Work("512², 8 steps, no CFG, bf16", 512, 8, is_guided=False),
+    Work("1328², 50 steps, CFG, bf16", 1328, 50, target_s=22.0),
+    Work("512², 50 steps, CFG, bf16, eight at once", 512, 50, concurrency=8, target_s=22.0),
 )
 FP8 = (
     Work("1024², 50 steps, CFG, FP8", 1024, 50, target_s=8.5),
@@ -43,7 +43,7 @@ FP8 = (
 )
 
 
-STAGES = ("bf16", "fp8", "load", "peers")
+STAGES = ("bf16", "fp8", "load-steps", "load-requests", "peers")
 
 
 def settings(precision: Precision, **others: int) -> GpuSettings:
@@ -65,7 +65,10 @@ def stages(skeleton: Path, options: argparse.Namespace) -> dict[str, Callable[[]
     return {
         "bf16": lambda: served(skeleton, Precision.BF16, BF16, options.repetitions),
         "fp8": lambda: served(skeleton, Precision.FP8, FP8, options.repetitions),
-        "load": lambda: side_by_side(skeleton, settings, options.seconds),
+        "load-steps": lambda: load(skeleton, settings(Precision.FP8), "step by step", options.seconds),
+        "load-requests": lambda: load(
+            skeleton, settings(Precision.FP8, tokens_per_call=WHOLE_REQUESTS), "whole requests", options.seconds
+        ),
         "peers": lambda: peers(skeleton),
     }
 
@@ -75,7 +78,7 @@ def main() -> int:
     found = gpu_surroundings(["python -m scripts.bench_gpu", *sys.argv[1:]])
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="qwen_image_skeleton_") as folder:
-        skeleton = write_skeleton(Path(folder) / "qwen-image")
+        skeleton = write_skeleton(Path(folder) / "qwen-image", default_size=(1024, 1024))
         for name, stage in stages(skeleton, options).items():
             if options.stages and name not in options.stages:
                 continue
@@ -100,7 +103,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--repetitions", type=int, default=3, help="images (or times eight) of which the median is taken"
     )
-    parser.add_argument("--seconds", type=int, default=120, help="of arrivals in each half of the stage `load`")
+    parser.add_argument("--seconds", type=int, default=120, help="of arrivals in a stage of load")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args()
     if unknown := set(options.stages) - set(STAGES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -101,6 +102,7 @@ def text_states(server: TritonServer, precision: Precision) -> Iterator[Figure]:
 
 def memory(precision: Precision) -> Figure:
     """All that is taken of the GPU, at the end of the work."""
-    asked = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    card = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    asked = ["nvidia-smi", f"--id={card}", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     used = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     return Figure(f"GPU memory, all models, {precision}", "GiB", (float(used) / 1024,), target=60)

@@ -8,6 +8,7 @@ import sys
 import threading
 from types import FrameType
 
+from qwen_image.checkpoint import LoadFormat
 from qwen_image.errors import QwenImageError
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from scripts.serving import checkpoint_folder, running_server, show
@@ -35,6 +36,13 @@ def main() -> int:
         "--checkpoint", help="a folder in the diffusers layout or a Hugging Face id; the demo's if left out"
     )
     parser.add_argument("--revision", help="of a Hugging Face id: a commit hash or a tag")
+    parser.add_argument(
+        "--load-format",
+        type=LoadFormat,
+        choices=list(LoadFormat),
+        default=LoadFormat.AUTO,
+        help="dummy: random weights of the checkpoint's dimensions, no files of weights are read",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for every interface")
     parser.add_argument("--http-port", type=int, default=8000, help="0 picks free ports for all three")
     parser.add_argument("--grpc-port", type=int, default=8001)
@@ -42,7 +50,8 @@ def main() -> int:
     options = parser.parse_args()
     ports = Ports(options.http_port, options.grpc_port, options.metrics_port) if options.http_port else Ports.free()
     try:
-        with running_server(checkpoint_folder(options.checkpoint, options.revision), ports, options.host) as server:
+        folder = checkpoint_folder(options.checkpoint, options.revision, options.load_format)
+        with running_server(folder, ports, options.host, options.load_format) as server:
             print(how_to_call(server), flush=True)
             return wait_for_end(server)
     except QwenImageError as error:

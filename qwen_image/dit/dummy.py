@@ -11,7 +11,7 @@ from torch import nn
 from qwen_image.dit.block import Block
 from qwen_image.dit.weights import Dimensions
 
-STANDARD_DEVIATION = 0.02  # of trained linear layers, about; norms are ones
+STANDARD_DEVIATION = 0.02  # of trained linear layers, about; norms are ones. 60 blocks of it stay near 1 in bfloat16
 
 
 class DummyWeights:
@@ -38,7 +38,7 @@ def _filled(module: nn.Module, seed: int, dtype: torch.dtype, device: str | torc
     generator = torch.Generator(device).manual_seed(seed)
     return {
         name: torch.ones(each.shape, dtype=dtype, device=device)
-        if "norm" in name and each.dim() == 1
+        if name.endswith("weight") and each.dim() == 1
         else torch.empty(each.shape, dtype=dtype, device=device).normal_(0, STANDARD_DEVIATION, generator=generator)
         for name, each in module.named_parameters()
     }

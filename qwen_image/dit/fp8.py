@@ -17,8 +17,8 @@ FP8 = torch.float8_e4m3fn
 LARGEST = 448.0  # of E4M3
 SMALLEST_SCALE = 1e-12  # a row of zeros
 
-# Modulation loses most by rounding and is little work where it is computed once a noise level: it stays in bfloat16, and
-# so do embedders, output norm and projection.
+# Modulation loses most by rounding, and is little work where it is computed once a noise level: it stays in bfloat16.
+# So do embedders, output norm and projection.
 LAYERS = (
     *(f"attn.{name}" for name in ("to_q", "to_k", "to_v", "add_q_proj", "add_k_proj", "add_v_proj")),
     *("attn.to_out.0", "attn.to_add_out"),

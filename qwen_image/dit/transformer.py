@@ -95,6 +95,9 @@ class Rotary:
     def _tables(self, grids: tuple[Grid, ...], text_tokens: int) -> list[torch.Tensor]:
         frames = [[(1, *grid) for grid in grids]]
         angles = self._pos_embed(frames, max_txt_seq_len=text_tokens, device=torch.device("cpu"))
+        found, wanted = angles[0].shape[0], sum(rows * columns for rows, columns in grids)
+        if found != wanted:  # it has 4,096 positions an axis, and cuts off what is beyond
+            raise ValueError(f"grids of {' and '.join(map(str, grids))} need {wanted} positions; there are {found}")
         return [torch.stack([each.real, each.imag]).to(self._device) for each in angles]
 
 

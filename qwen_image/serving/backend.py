@@ -97,7 +97,7 @@ class ModelSettings:
 
     def checkpoint(self) -> Checkpoint:
         """For a model that loads weights."""
-        return open_checkpoint(self["checkpoint"], needs_weights=self.load_format is LoadFormat.AUTO)
+        return open_checkpoint(self["checkpoint"], needs_weights=self.load_format.reads_files)
 
     def integer(self, name: str) -> int:
         return int(self[name])

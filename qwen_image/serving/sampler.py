@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from qwen_image.admission import Admission
 from qwen_image.cancellation import Registry, Ticket, listen, sockets_folder
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
-from qwen_image.denoise import State, denoise, together
+from qwen_image.denoise import State, denoise, steps_per_call, together
 from qwen_image.errors import Cancelled, Unavailable
 from qwen_image.latents import unpack_latents
 from qwen_image.schedule import Schedule
@@ -167,12 +167,12 @@ class SamplerModel:
         sigmas = self._schedule.sigmas(
             num_inference_steps=image.num_inference_steps, image_tokens=image.image_tokens, sigmas=image.sigmas
         )[image.first_step :]
-        steps_per_call = max(1, self._tokens_per_call // (image.image_tokens + pictures.reference_tokens))
-        async for state in denoise(self._dit.advance_for(image, pictures, request_id), sigmas, steps_per_call):
+        steps = steps_per_call(self._tokens_per_call, image.image_tokens + pictures.reference_tokens)
+        async for state in denoise(self._dit.advance_for(image, pictures, request_id), sigmas, steps):
             yield state
 
     def _check_wanted(self, ticket: Ticket) -> None:
-        """Between two steps: whether anybody still waits for this."""
+        """Between two calls of `dit`: whether anybody still waits for this."""
         if ticket.is_cancelled:
             raise Cancelled(f"request {ticket.request_id} was cancelled")
         if self._is_closing:

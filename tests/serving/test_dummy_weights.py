@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
+import threading
+import time
+import uuid
 
 import numpy as np
 import pytest
+from tritonclient.utils import InferenceServerException
 
 from build.repository import render_repository
 from build.settings import Settings
+from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import LoadFormat, open_checkpoint
-from qwen_image.errors import CheckpointError
 from qwen_image.serving.tritonserver import Ports, TritonServer
-from tests.serving.raw import ask, metrics
+from tests.serving.raw import ask, cancel, metrics, statistics, stream
+
+STEPS_PER_CALL = 3  # of an image of 128 x 128 pixels, which has 64 tokens
+CALLS = 'qwen_image_step_calls_total{model="sampler"}'
 
 
 @pytest.fixture(scope="module")
-def skeleton(tiny_checkpoint, tmp_path_factory):
-    """The tiny checkpoint without a weight."""
-    folder = tmp_path_factory.mktemp("skeleton") / "tiny"
-    return shutil.copytree(tiny_checkpoint, folder, ignore=shutil.ignore_patterns("*.safetensors*"))
-
-
-@pytest.fixture(scope="module")
-def dummy_server(skeleton, tmp_path_factory):
+def dummy_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dummy")
-    settings = Settings(load_format=LoadFormat.DUMMY, tokens_per_call=3 * 8 * 8)
-    checkpoint = open_checkpoint(skeleton, needs_weights=False)
+    checkpoint = open_checkpoint(write_skeleton(folder / "skeleton", dimensions="tiny"), needs_weights=False)
+    settings = Settings(load_format=LoadFormat.DUMMY, tokens_per_call=STEPS_PER_CALL * 64)
     repository = render_repository(checkpoint, folder / "repository", settings=settings)
     with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
         running.wait_until_ready()
@@ -50,12 +49,32 @@ def test_a_prompt_changes_the_picture(dummy_server):
 
 @pytest.mark.parametrize(("side", "steps", "calls"), [(128, 6, 2), (128, 7, 3), (256, 3, 3)])
 def test_a_call_advances_as_many_steps_as_fit_its_tokens(dummy_server, side, steps, calls):
-    counter = 'qwen_image_step_calls_total{model="sampler"}'
-    before = metrics(dummy_server).get(counter, 0)
+    before = metrics(dummy_server).get(CALLS, 0)
     ask(dummy_server, "a star", outputs=["latents"], height=side, width=side, num_inference_steps=steps)
-    assert metrics(dummy_server)[counter] - before == calls
+    assert metrics(dummy_server)[CALLS] - before == calls
 
 
-def test_without_the_setting_missing_weights_are_named(skeleton):
-    with pytest.raises(CheckpointError, match=r"transformer has no weights .*load_format=dummy needs none"):
-        open_checkpoint(skeleton)
+def test_a_stream_answers_after_every_step_all_the_same(dummy_server):
+    answers = stream(dummy_server, "a star", outputs=["step"], num_inference_steps=4, preview_every=0)
+    assert [int(answer["step"][0, 0]) for answer in answers] == [1, 2, 3, 4]
+
+
+def test_a_cancelled_request_ends_within_two_calls(dummy_server):
+    request_id, failed = uuid.uuid4().hex, []
+
+    def run() -> None:
+        with pytest.raises(InferenceServerException) as caught:
+            ask(dummy_server, "a long one", outputs=["latents"], num_inference_steps=150, request_id=request_id)
+        failed.append(caught.value.status())
+
+    calls = statistics(dummy_server, "dit").execution_count
+    running = threading.Thread(target=run)
+    running.start()
+    while statistics(dummy_server, "dit").execution_count < calls + 3:
+        time.sleep(0.005)
+    assert cancel(dummy_server, request_id) == 1
+    after_cancel = statistics(dummy_server, "dit").execution_count
+    running.join(60)
+    time.sleep(0.3)
+    assert failed == ["StatusCode.CANCELLED"]
+    assert statistics(dummy_server, "dit").execution_count <= after_cancel + 2

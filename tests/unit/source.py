@@ -9,6 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SERVING = ROOT / "qwen_image" / "serving"
 MODELS = ROOT / "model_repository"
+READ_BY = {  # members of ModelSettings, and what they read
+    "device": {"device"},
+    "load_format": {"load_format"},
+    "checkpoint": {"checkpoint", "load_format"},
+}
 
 
 def function(path: Path, name: str) -> ast.AST:
@@ -47,7 +52,7 @@ def _keys(tree: ast.AST, variable: str) -> Iterator[object]:
 
 
 def settings_read(path: Path) -> set[str]:
-    """The parameters of its config.pbtxt that a model reads: settings["name"] and settings.integer("name")."""
+    """The parameters of its config.pbtxt that a model reads: settings["name"], settings.integer("name"), or by name."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "settings":
@@ -58,9 +63,9 @@ def settings_read(path: Path) -> set[str]:
             and isinstance(node.func.value, ast.Name)
             and node.func.value.id == "settings"
         ):
-            found |= constants(node.args[0])
+            found |= {name for argument in node.args for name in constants(argument)}
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "settings":
-            found |= {"device"} & {node.attr}
+            found |= READ_BY.get(node.attr, set())
     return found
 
 

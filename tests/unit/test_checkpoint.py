@@ -203,12 +203,19 @@ def test_a_component_without_weights_is_named(copy, component):
         open_checkpoint(copy)
 
 
+def test_who_needs_no_weights_opens_a_checkpoint_without_them(copy):
+    for weights in copy.rglob("*.safetensors"):
+        weights.unlink()
+    assert open_checkpoint(copy, needs_weights=False).prompt_embeds_dim == 64
+
+
+@pytest.mark.parametrize("needs_weights", [True, False])
 @pytest.mark.parametrize("component", ["transformer", "vae", "text_encoder", "scheduler"])
-def test_a_component_without_its_configuration_is_named(copy, component):
+def test_a_component_without_its_configuration_is_named(copy, component, needs_weights):
     for config in (copy / component).glob("*config.json"):
         config.unlink()
     with pytest.raises(CheckpointError, match=rf"{component}/\w*config.json is missing"):
-        open_checkpoint(copy)
+        open_checkpoint(copy, needs_weights=needs_weights)
 
 
 def test_a_tokenizer_without_its_vocabulary_is_refused(copy):
@@ -283,6 +290,19 @@ def test_a_local_folder_resolves_to_itself(tmp_path, monkeypatch):
 def test_a_hugging_face_id_needs_a_pinned_revision():
     with pytest.raises(CheckpointError, match=r"Qwen/Qwen-Image needs a pinned revision: give the commit hash or tag"):
         resolve_checkpoint("Qwen/Qwen-Image")
+
+
+@pytest.mark.parametrize("needs_weights", [True, False])
+def test_files_of_weights_are_downloaded_only_for_who_needs_them(monkeypatch, needs_weights):
+    asked = {}
+
+    def snapshot_download(name, *, revision, allow_patterns):
+        asked[name] = (revision, set(allow_patterns))
+        return "/somewhere"
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    resolve_checkpoint("Qwen/Qwen-Image", "abc", needs_weights=needs_weights)
+    assert asked == {"Qwen/Qwen-Image": ("abc", {"*.json", "*.txt"} | ({"*.safetensors"} if needs_weights else set()))}
 
 
 @pytest.mark.parametrize("name", ["nowhere", "/no/where", "./no", "../no", "~/no", "a/b/c", "/nowhere"])

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from qwen_image.denoise import State, denoise, together
+from qwen_image.denoise import State, denoise, steps_per_call, together
 
 PICTURE = np.random.default_rng(0).standard_normal((6, 64), np.float32)
 NOISE = np.random.default_rng(1).standard_normal((6, 64), np.float32)
@@ -32,9 +32,9 @@ def schedule(steps: int) -> np.ndarray:
     return np.linspace(1, 0, steps + 1, dtype=np.float32)
 
 
-def walk(advance, steps: int, steps_per_call: int = 1) -> list[State]:
+def walk(advance, steps: int, per_call: int = 1) -> list[State]:
     async def states():
-        return [state async for state in denoise(advance, schedule(steps), steps_per_call)]
+        return [state async for state in denoise(advance, schedule(steps), per_call)]
 
     return asyncio.run(states())
 
@@ -64,14 +64,14 @@ def test_the_prediction_is_the_picture_that_the_velocity_points_at():
         np.testing.assert_allclose(state.predicted, PICTURE, atol=1e-5)
 
 
-@pytest.mark.parametrize("steps_per_call", [1, 3, 5])
-def test_after_the_last_step_the_prediction_is_the_latents(steps_per_call):
-    last = walk(StraightFlow().advance, 5, steps_per_call)[-1]
+@pytest.mark.parametrize("per_call", [1, 3, 5])
+def test_after_the_last_step_the_prediction_is_the_latents(per_call):
+    last = walk(StraightFlow().advance, 5, per_call)[-1]
     assert last.predicted is last.latents
 
 
 @pytest.mark.parametrize(
-    ("steps", "steps_per_call", "seen", "lengths"),
+    ("steps", "per_call", "seen", "lengths"),
     [
         (7, 3, [3, 6, 7], [4, 4, 2]),
         (6, 3, [3, 6], [4, 4]),
@@ -80,14 +80,32 @@ def test_after_the_last_step_the_prediction_is_the_latents(steps_per_call):
         (1, 4, [1], [2]),
     ],
 )
-def test_steps_of_one_call_are_windows_of_the_schedule(steps, steps_per_call, seen, lengths):
+def test_steps_of_one_call_are_windows_of_the_schedule(steps, per_call, seen, lengths):
     flow = StraightFlow()
-    states = walk(flow.advance, steps, steps_per_call)
+    states = walk(flow.advance, steps, per_call)
     assert [state.step for state in states] == seen
     assert [len(window) for window in flow.windows] == lengths
     assert [flow.windows[0][0], *(sigma for window in flow.windows for sigma in window[1:])] == schedule(steps).tolist()
     assert all(left[-1] == right[0] for left, right in zip(flow.windows, flow.windows[1:], strict=False))
     np.testing.assert_allclose(states[-1].latents, PICTURE, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("tokens_per_call", "image_tokens", "steps"),
+    [
+        (0, 16, 1),
+        (1, 16, 1),
+        (4096, 64 * 64, 1),
+        (4096, 64 * 64 - 1, 1),
+        (4096, 83 * 83, 1),
+        (4096, 32 * 32, 4),
+        (4096, 32 * 32 + 64 * 64, 1),  # a small picture that looks at a large one
+        (4096, 16 * 16, 16),
+        (10**9, 83 * 83, 145158),
+    ],
+)
+def test_small_images_do_several_steps_a_call_and_large_ones_one(tokens_per_call, image_tokens, steps):
+    assert steps_per_call(tokens_per_call, image_tokens) == steps
 
 
 def test_no_call_is_made_before_it_is_asked_for():

@@ -11,8 +11,10 @@ import pytest
 
 from build import repository as build
 from build.repository import TEMPLATES, parse_config, render_repository, substitute, templates_of
-from build.settings import ALLOWED, PROFILES, Settings
-from qwen_image.errors import RenderError
+from build.settings import ALLOWED, PROFILES, GpuSettings, Settings
+from build.skeleton_checkpoint import write_skeleton
+from qwen_image.checkpoint import LoadFormat, open_checkpoint
+from qwen_image.errors import CheckpointError, RenderError
 from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT_PLUS
 from qwen_image.params import Limits
 
@@ -99,6 +101,50 @@ def test_the_limits_and_the_settings_given_are_the_ones_rendered(checkpoint, tmp
     for ensemble in ENSEMBLES:
         assert parse_config(repository, (repository / ensemble / "config.pbtxt").read_text()).max_batch_size == 3
     assert json.loads((repository / "text_encoder" / "1" / "model.json").read_text())["enforce_eager"] is False
+
+
+@pytest.mark.parametrize("load_format", LoadFormat)
+def test_every_model_that_loads_weights_is_told_where_from(checkpoint, tmp_path, load_format):
+    repository = render_repository(checkpoint, tmp_path / "out", settings=Settings(load_format=load_format))
+    for model in ("dit", "vae_decoder", "vae_encoder", "text_encoder"):
+        assert parameters_of(repository, model)["load_format"] == load_format
+    assert json.loads((repository / "text_encoder" / "1" / "model.json").read_text())["load_format"] == load_format
+    for model in ("validator", "sampler", "sampler_stream"):
+        assert "load_format" not in parameters_of(repository, model)
+
+
+def test_random_weights_have_no_plans_of_the_vae():
+    assert GpuSettings().has_vae_plans
+    dummy = GpuSettings(load_format=LoadFormat.DUMMY)
+    assert dummy.needs_engines
+    assert not dummy.has_vae_plans
+
+
+@pytest.fixture(scope="module")
+def skeleton(tmp_path_factory) -> Path:
+    """Configurations without weights."""
+    return write_skeleton(tmp_path_factory.mktemp("skeleton") / "tiny", dimensions="tiny")
+
+
+def test_the_command_line_renders_without_weights_if_they_are_to_be_random(skeleton, tmp_path, monkeypatch, capsys):
+    options = ["--checkpoint", str(skeleton), "--output", str(tmp_path / "out"), "--load-format", "dummy"]
+    monkeypatch.setattr("sys.argv", ["repository.py", *options])
+    build.main()
+    assert capsys.readouterr().out.strip() == str(tmp_path / "out")
+    assert parameters_of(tmp_path / "out", "dit")["load_format"] == "dummy"
+
+
+def test_nothing_is_rendered_without_weights_if_they_are_to_be_read(skeleton, tmp_path):
+    with pytest.raises(CheckpointError, match=r"transformer has no weights"):
+        render_repository(open_checkpoint(skeleton, needs_weights=False), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_refuses_a_checkpoint_without_weights_otherwise(skeleton, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["repository.py", "--checkpoint", str(skeleton), "--output", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match=r"^error: .*transformer has no weights .*load_format=dummy needs none$"):
+        build.main()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ALLOWED)

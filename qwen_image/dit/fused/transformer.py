@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -51,7 +52,8 @@ class FusedTransformer:
 
         The largest: as many rows as a call may have, or a guided image's two, which are never parted.
         """
-        for of_picture in {(1, image_tokens), grid}:
+        side = math.isqrt(image_tokens)
+        for of_picture in ((side, image_tokens // side), grid):
             rows = max(2, self.max_rows(of_picture[0] * of_picture[1]))
             self.velocity(blank_batch(self._outside, rows, of_picture, text_tokens))
         for text in text_buckets(text_tokens):
