@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]
 
 from build.repository import render_repository
 from build.settings import Settings
-from qwen_image.checkpoint import LoadFormat, open_checkpoint
+from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 
 SETTLE_S = 0.3  # the models hand their counters over ten times a second
@@ -26,8 +26,8 @@ SETTLE_S = 0.3  # the models hand their counters over ten times a second
 def started(checkpoint: Path, settings: Settings | None = None) -> Iterator[tuple[TritonServer, float]]:
     """A ready server on free ports, and the seconds from the start of its process until then."""
     with tempfile.TemporaryDirectory(prefix="qwen_image_bench_") as folder:
-        has_weights = settings is None or settings.load_format is LoadFormat.AUTO
-        opened = open_checkpoint(checkpoint, needs_weights=has_weights)
+        needs_weights = settings is None or settings.load_format.reads_files
+        opened = open_checkpoint(checkpoint, needs_weights=needs_weights)
         repository = render_repository(opened, Path(folder) / "repository", settings=settings)
         start = time.monotonic()
         with TritonServer(repository, Ports.free(), Path(folder) / "tritonserver.log") as server:

@@ -52,8 +52,9 @@ def main() -> int:
     try:
         folder = checkpoint_folder(options.checkpoint, options.revision, options.load_format)
         with running_server(folder, ports, options.host, options.load_format) as server:
+            asked = end_asked_for()  # before anybody is told that Ctrl-C stops it
             print(how_to_call(server), flush=True)
-            return wait_for_end(server)
+            return wait_for_end(server, asked)
     except QwenImageError as error:
         show(f"error: {error}\n")
         return 1
@@ -71,8 +72,8 @@ def how_to_call(server: TritonServer) -> str:
     )
 
 
-def wait_for_end(server: TritonServer) -> int:
-    """Until Ctrl-C or SIGTERM (0), or until the server ends by itself (1)."""
+def end_asked_for() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM from now on."""
     asked = threading.Event()
 
     def ask(signal_number: int, frame: FrameType | None) -> None:
@@ -80,6 +81,11 @@ def wait_for_end(server: TritonServer) -> int:
 
     signal.signal(signal.SIGINT, ask)
     signal.signal(signal.SIGTERM, ask)
+    return asked
+
+
+def wait_for_end(server: TritonServer, asked: threading.Event) -> int:
+    """Until it is asked for (0), or until the server ends by itself (1)."""
     while not asked.wait(0.5):
         if server.process is not None and server.process.poll() is not None:
             show(f"tritonserver ended with code {server.process.returncode}:\n{server.log_tail()}\n")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from demo.block_errors import apart, outputs_of_blocks
@@ -50,7 +52,7 @@ def painted(precision: Precision, questions: list[Question], conditioning: list[
         for question, of_question in zip(questions, conditioning, strict=True)
     ]
     engine, decoder = load_transformer(checkpoint, precision=precision), VaeDecoder(checkpoint)
-    latents = {}
+    latents: dict[int, NDArray[np.float32]] = {}
     for positions, result in advance(rows, engine, 64):
         assert isinstance(result, torch.Tensor), result
         latents.update(zip(positions, result.numpy(), strict=True))
