@@ -1,7 +1,7 @@
 """Linear layers in FP8 (E4M3): a scale for every row of the weight, and for every token, found when it comes.
 
-Nothing is calibrated, and how a row is rounded does not depend on its batch. Since the scales stand outside the product,
-y = (q(x / s) · q(W / t)ᵀ) · s · t, compilers see a plain product of two FP8 tensors.
+Nothing is calibrated, and how a row is rounded does not depend on its batch. Since the scales stand outside the
+product, y = (q(x / s) · q(W / t)ᵀ) · s · t, compilers see a plain product of two FP8 tensors.
 """
 
 from __future__ import annotations
