@@ -1,6 +1,6 @@
 """Measure Qwen-Image at full size on one GPU, served with random weights: one table, one command.
 
-python -m scripts.bench_gpu                  # everything: about 20 minutes on one H100
+python -m scripts.bench_gpu                  # everything
 python -m scripts.bench_gpu bf16 fp8         # only these stages
 
 A checkpoint of the published dimensions without weights is made on the spot (`load_format=dummy`), so nothing is

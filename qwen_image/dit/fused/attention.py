@@ -7,6 +7,7 @@ which costs a pass over every score.
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ class Attention:
                 return "flash-attention-3"
             if importlib.util.find_spec("cudnn") is not None:
                 return "cudnn"
+            warnings.warn(
+                "attention takes a mask, which makes it slower: neither FlashAttention-3 (on Hopper, of vllm) nor "
+                "NVIDIA's module cudnn (nvidia-cudnn-frontend) is installed",
+                stacklevel=2,
+            )
         return "mask"
 
     def __call__(self, joint: torch.Tensor, lengths: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
