@@ -1,0 +1,5 @@
+"""The page to play on: a Qwen-Image server in the browser."""
+
+from qwen_image_page.mounting import mount
+
+__all__ = ["mount"]

@@ -1,0 +1,28 @@
+"""The page by itself: `python -m qwen_image_page --url localhost:8001 --port 7860`."""
+
+from __future__ import annotations
+
+import argparse
+
+import fastapi
+import uvicorn
+
+from qwen_image_page import mount
+
+_LEAVE_S = 3  # that browsers have to close their connections
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="qwen_image_page", description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    parser.add_argument("--url", default="localhost:8001", help="Triton's gRPC host:port; it may come up later")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for every interface")
+    parser.add_argument("--port", type=int, default=7860)
+    options = parser.parse_args()
+    app = mount(fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), options.url)
+    uvicorn.run(app, host=options.host, port=options.port, timeout_graceful_shutdown=_LEAVE_S, log_level="warning")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Response headers that keep a browser from fetching anything from elsewhere, whatever gradio's own pages name."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_LOCAL_ONLY = (
+    (b"content-security-policy", b"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+class LocalOnly:
+    """Middleware: every response tells the browser to stay on this host."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_LOCAL_ONLY]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

@@ -1,0 +1,89 @@
+"""The page as part of a FastAPI application."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import fastapi
+import gradio as gr
+from starlette.middleware import Middleware
+from starlette.responses import RedirectResponse
+
+from qwen_image_page.headers import LocalOnly
+from qwen_image_page.look import KEYS, STYLE, theme
+from qwen_image_page.page import Page
+from qwen_image_page.settings import PageSettings
+
+
+def mount(app: fastapi.FastAPI, url: str) -> fastapi.FastAPI:
+    """Adds the page under /page, and a redirect to it at /; every other path of `app` stays as it is.
+
+    Args:
+        url: Triton's gRPC host:port. The server may come up later.
+    """
+    settings = PageSettings(url)
+    page = Page(settings, private_folder())
+    gr.mount_gradio_app(
+        app,
+        page.blocks,
+        settings.path,
+        app_kwargs={"middleware": [Middleware(LocalOnly)], "docs_url": None, "redoc_url": None, "openapi_url": None},
+        footer_links=[],
+        run_history=False,
+        show_error=False,
+        max_file_size=settings.max_file_bytes,
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        theme=theme(),
+        css_paths=[STYLE],
+        js=KEYS,
+    )
+    app.add_api_route("/", _to_the_page(settings.path), include_in_schema=False)
+    _close_with(app, page)
+    return app
+
+
+@functools.cache
+def private_folder() -> Path:
+    """Where this process keeps the pictures that its pages show: readable for its user alone, gone when it ends.
+
+    It is gradio's cache too. That is set by the environment only, and files that are in it aren't copied there.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="qwen_image_page_")
+    os.environ["GRADIO_TEMP_DIR"] = folder.name
+    _kept.append(folder)
+    return Path(folder.name)
+
+
+_kept: list[Any] = []  # a TemporaryDirectory goes with its last reference
+
+
+def _to_the_page(path: str) -> Any:
+    def to_the_page() -> RedirectResponse:
+        """Relative, so that it holds behind a proxy's prefix, too."""
+        return RedirectResponse(f"{path.lstrip('/')}/")
+
+    return to_the_page
+
+
+def _close_with(app: fastapi.FastAPI, page: Page) -> None:
+    """Closes the page's connection when the application ends."""
+    lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def with_page(running: fastapi.FastAPI) -> AsyncIterator[Any]:
+        async with lifespan(running) as state:
+            try:
+                yield state
+            finally:
+                await page.close()
+
+    app.router.lifespan_context = with_page

@@ -1,0 +1,205 @@
+"""What the page does: its events, and the answer of each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from qwen_image_client import AsyncClient, GeneratedImage, Preview, QwenImageClientError
+from qwen_image_page import words
+from qwen_image_page.album import Album, Shot
+from qwen_image_page.facts import Facts, ServerAway, ask_server
+from qwen_image_page.fitting import fitted, refilled
+from qwen_image_page.form import Form
+from qwen_image_page.layout import RETRY_S, Layout, build_layout
+from qwen_image_page.look import DICE
+from qwen_image_page.runs import Runs, Stopped
+from qwen_image_page.settings import PageSettings
+
+Updates = dict[Any, Any]
+QUIET: Any = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+class Page:
+    """One page for one server. Its client belongs to the event loop that serves it."""
+
+    def __init__(self, settings: PageSettings, root: Path) -> None:
+        self._settings = settings
+        self._root = root
+        self._client = AsyncClient(settings.url)
+        self._runs = Runs()
+        with gr.Blocks(
+            title="Qwen-Image", analytics_enabled=False, delete_cache=(settings.sweep_s, settings.file_age_s)
+        ) as self.blocks:
+            self._album = gr.State(None, delete_callback=_forget)
+            self._facts = gr.State(None)
+            self._picked = gr.State(None)
+            self._timer = gr.Timer(RETRY_S, active=False)
+            self._layout = build_layout()
+            self._connect()
+        # Triton decides how many pictures are painted at a time; here they only wait for it.
+        self.blocks.queue(default_concurrency_limit=None, max_size=settings.max_events, api_open=False)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def _connect(self) -> None:
+        inputs, buttons, shown = self._layout.inputs, self._layout.buttons, self._layout.shown
+        everything: Any = _components(self._layout) | {self._album, self._facts, self._picked, self._timer}
+        form = {*inputs.by_name().values(), self._album, self._facts}
+        gr.on(
+            [buttons.generate.click, inputs.prompt.submit, inputs.negative_prompt.submit, inputs.seed.submit],
+            self._paint,
+            inputs=form,
+            outputs=everything,
+            trigger_mode="once",
+            **QUIET,
+        )
+        buttons.stop.click(self._stop, outputs=[shown.status], **QUIET)
+        buttons.dice.click(None, outputs=[inputs.seed], js=DICE, **QUIET)
+        asked = [self._facts, inputs.steps, inputs.scale]
+        for trigger in (self.blocks.load, self._timer.tick, buttons.retry.click):
+            trigger(self._look_for_server, inputs=asked, outputs=everything, **QUIET)
+        shown.gallery.select(self._pick, inputs=[self._album], outputs=everything, **QUIET)
+        buttons.reuse.click(self._reuse, inputs=[self._picked, self._facts], outputs=everything, **QUIET)
+        buttons.start_from.click(self._start_from, inputs=[self._picked, self._facts], outputs=everything, **QUIET)
+        for mode, tab in self._layout.tabs.by_mode().items():
+            tab.select(None, outputs=[inputs.mode], js=f"() => '{mode}'", **QUIET)
+        self.blocks.unload(self._leave)
+
+    async def _paint(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncGenerator[Updates, None]:
+        """From the form to the picture, step by step. Whatever happens, the form stays as it is."""
+        form = Form(**{name: values[component] for name, component in self._layout.inputs.by_name().items()})
+        try:
+            arguments = form.arguments()
+            async with aclosing(self._painted(form, arguments, values[self._album], _session(request))) as updates:
+                async for update in updates:
+                    yield update
+        except (QwenImageClientError, OSError) as error:
+            message = words.in_words(error)
+            gr.Warning(escape(message), title="No picture")
+            yield self._idle() | {self._layout.shown.status: words.status(message, kind="wrong")}
+
+    async def _painted(
+        self, form: Form, arguments: dict[str, Any], album: Album | None, session: str
+    ) -> AsyncGenerator[Updates, None]:
+        album, began, reached = album or Album.new(self._root), time.monotonic(), words.status("Stopped.")
+        stream = self._client.stream_edit if form.edits else self._client.stream
+        source = stream(**arguments, preview_every=self._settings.preview_every(form.num_inference_steps))
+        final: Sequence[GeneratedImage] = ()
+        try:
+            async with self._runs.started(session, source) as batches:
+                yield self._busy() | {self._album: album}
+                await asyncio.to_thread(album.forget_previews)
+                async for batch in batches:
+                    final = batch[-1].images if batch[-1].is_final else ()
+                    if not final:
+                        reached = words.stopped(batch[-1].step, batch[-1].num_inference_steps)
+                        yield await self._on_the_way(batch, album)
+        except Stopped:
+            yield self._idle() | {self._layout.shown.status: reached}
+            return
+        album = await asyncio.to_thread(album.added, final, self._settings.max_shots)
+        done = words.finished(len(final), time.monotonic() - began)
+        yield self._idle() | self._shown(album, album.shots[0]) | {self._layout.shown.status: done}
+
+    async def _on_the_way(self, batch: Sequence[Preview], album: Album) -> Updates:
+        """The newest step of a batch, with its newest pictures: most steps have none."""
+        newest = batch[-1]
+        updates = {self._layout.shown.status: words.progress(newest.step, newest.num_inference_steps)}
+        for preview in reversed(batch):
+            pictures = [each.image for each in preview.images if each.image is not None]
+            if pictures:
+                path = await asyncio.to_thread(album.preview, pictures, self._settings.preview_side)
+                return updates | {self._layout.shown.stage: str(path)}
+        return updates
+
+    async def _stop(self, request: gr.Request) -> Any:
+        """Ends this session's work in Triton. `_paint` then says how far it came, so here is nothing to say."""
+        await self._runs.stop(_session(request))
+        return gr.skip()
+
+    async def _leave(self, request: gr.Request) -> None:
+        await self._runs.stop(_session(request))
+
+    async def _look_for_server(self, known: Facts | None, steps: float, scale: float) -> Updates:
+        shown = self._layout.shown
+        try:
+            facts = await ask_server(self._settings.url)
+        except ServerAway:
+            banner = {shown.away: gr.update(visible=True), shown.away_words: words.away(self._settings.url, RETRY_S)}
+            return banner | {self._timer: gr.Timer(active=True)}
+        found = {
+            self._facts: facts,
+            self._timer: gr.Timer(active=False),
+            shown.away: gr.update(visible=False),
+            shown.served: words.served(facts),
+        }
+        return found if facts == known else found | fitted(self._layout, facts, steps, scale)
+
+    def _pick(self, album: Album | None, event: gr.SelectData) -> Updates:
+        """The gallery's picture on the stage."""
+        if album is None or not isinstance(event.index, int) or event.index >= len(album.shots):
+            return {self._picked: gr.skip()}
+        return self._shown(album, album.shots[event.index])
+
+    def _reuse(self, picked: Shot | None, facts: Facts | None) -> Updates:
+        if picked is None or facts is None:
+            return {self._picked: gr.skip()}
+        return refilled(self._layout, facts, picked.recipe)
+
+    def _start_from(self, picked: Shot | None, facts: Facts | None) -> Updates:
+        """The picture on the stage as what the next is made from."""
+        if picked is None or facts is None:
+            return {self._picked: gr.skip()}
+        mode = "edit" if facts.edits else "picture"
+        inputs, tabs = self._layout.inputs, self._layout.tabs
+        slot = inputs.edit_1 if facts.edits else inputs.picture
+        return {slot: str(picked.path), tabs.all: gr.Tabs(selected=mode), inputs.mode: mode}
+
+    def _shown(self, album: Album, shot: Shot) -> Updates:
+        buttons, shown = self._layout.buttons, self._layout.shown
+        thumbnails = [(str(each.thumbnail), f"seed {each.recipe.seed}") for each in album.shots]
+        return {
+            self._album: album,
+            self._picked: shot,
+            shown.stage: str(shot.path),
+            shown.recipe: words.recipe_card(shot.recipe),
+            shown.gallery: gr.Gallery(thumbnails, visible=True, selected_index=album.shots.index(shot)),
+            buttons.download: gr.DownloadButton(value=str(shot.path), interactive=True),
+            buttons.reuse: gr.update(interactive=True),
+            buttons.start_from: gr.update(interactive=True),
+        }
+
+    def _busy(self) -> Updates:
+        buttons, waiting = self._layout.buttons, words.status("Waiting for the first step", part=0)
+        return {
+            buttons.generate: gr.update(interactive=False),
+            buttons.stop: gr.update(interactive=True),
+            self._layout.shown.status: waiting,
+        }
+
+    def _idle(self) -> Updates:
+        buttons = self._layout.buttons
+        return {buttons.generate: gr.update(interactive=True), buttons.stop: gr.update(interactive=False)}
+
+
+def _components(layout: Layout) -> set[Any]:
+    groups = (layout.inputs, layout.tabs, layout.buttons, layout.shown)
+    return {getattr(group, name) for group in groups for name in group.__slots__}
+
+
+def _session(request: gr.Request) -> str:
+    return str(request.session_hash)
+
+
+def _forget(album: Album | None) -> None:
+    if album is not None:
+        album.remove()

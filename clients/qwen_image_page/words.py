@@ -1,0 +1,88 @@
+"""What the page says, as HTML: progress, errors, recipes. Whatever comes from outside is escaped."""
+
+from __future__ import annotations
+
+from html import escape
+
+from qwen_image_client import (
+    Cancelled,
+    ConnectionLost,
+    InvalidRequest,
+    QwenImageClientError,
+    Recipe,
+    ServerUnavailable,
+    ServerUnreachable,
+    Timeout,
+)
+from qwen_image_page.facts import Facts
+from qwen_image_page.sizes import TIMES, Size
+
+_BUSY = "The server has no room for more pictures now, or is stopping. Try again in a moment."
+_AWAY = "The server can't be reached. What you typed is still here: try again when it is back."
+
+
+def status(text: str, *, part: float | None = None, kind: str = "calm") -> str:
+    """A line under the picture; `part` of 1 fills its bar."""
+    bar = "" if part is None else f'<div class="bar"><div style="width:{100 * part:.1f}%"></div></div>'
+    return f'<div class="status {kind}" role="status">{bar}<span>{escape(text)}</span></div>'
+
+
+def progress(step: int, steps: int) -> str:
+    return status(f"Step {step} of {steps}", part=step / max(steps, 1))
+
+
+def stopped(step: int, steps: int) -> str:
+    return status(f"Stopped at step {step} of {steps}.")
+
+
+def finished(num_images: int, seconds: float) -> str:
+    pictures = "1 picture" if num_images == 1 else f"{num_images} pictures"
+    return status(f"{pictures} in {seconds:.1f} s")
+
+
+def in_words(error: QwenImageClientError | OSError) -> str:
+    """For people; the server's own words where they help."""
+    if isinstance(error, ServerUnreachable):
+        return _AWAY
+    if isinstance(error, ServerUnavailable):
+        return f"{_BUSY} ({error.message})"
+    if isinstance(error, Cancelled):
+        return "Somebody ended this picture by its request id."
+    if isinstance(error, ConnectionLost):
+        return "The connection to the server broke. What you typed is still here: try again."
+    if isinstance(error, Timeout):
+        return "The picture took too long and was ended. Ask for fewer steps, a smaller size or fewer pictures."
+    if isinstance(error, InvalidRequest):
+        return error.message
+    return f"The server failed: {error}"
+
+
+def recipe_card(recipe: Recipe) -> str:
+    """All that made a picture."""
+    facts = {
+        "Negative prompt": recipe.negative_prompt,
+        "Seed": recipe.seed,
+        "Size": f"{recipe.width}{TIMES}{recipe.height}",
+        "Steps": recipe.num_inference_steps,
+        "Guidance": "off" if recipe.true_cfg_scale <= 1 else f"{recipe.true_cfg_scale:g}",
+        "Strength": recipe.strength,
+        "Pictures in": len(recipe.image_sha256) or None,
+        "Mask": "yes" if recipe.mask_sha256 else None,
+    }
+    rows = "".join(
+        f"<dt>{name}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value not in (None, "")
+    )
+    return f'<div class="recipe"><p>{escape(recipe.prompt)}</p><dl>{rows}</dl></div>'
+
+
+def served(facts: Facts) -> str:
+    """One line of what the server is."""
+    what = "edits pictures" if facts.edits else "paints from text and from pictures"
+    return f'<div class="served">{what} · {Size(facts.width, facts.height).in_words} by default</div>'
+
+
+def away(url: str, every_s: float) -> str:
+    return (
+        '<div class="away" role="alert"><strong>The server is not ready yet.</strong> '
+        f"No answer from {escape(url)}. This page asks again every {every_s:g} s.</div>"
+    )
