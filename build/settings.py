@@ -54,6 +54,7 @@ class Settings:
     max_images_in_flight: int = 16
     max_images_waiting: int = 64
     tokens_per_call: int = 1  # steps of one call x image tokens, references counted; one step at least
+    tokens_per_call_alone: int = 1  # the same, while no other image is in flight
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
@@ -88,9 +89,10 @@ class GpuSettings(Settings):
     vae_threads: int = 4
     text_encoder_cache_bytes: int = 1 * GIB
     text_encoder_dtype: str = "bfloat16"
-    text_encoder_kv_cache_bytes: int = 2 * GIB
+    text_encoder_kv_cache_bytes: int = GIB
     text_encoder_enforce_eager: str = "false"
     tokens_per_call: int = 4096  # one step at 1024 x 1024, four at 512 x 512
+    tokens_per_call_alone: int = 8192  # two, eight
 
 
 PROFILES: dict[str, type[Settings]] = {"cpu": Settings, "gpu": GpuSettings}

@@ -19,11 +19,23 @@ Advance = Callable[[Latents | None, NDArray[np.float32]], Awaitable[Latents]]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """After `step` steps: the latents, and the picture that the last prediction points at."""
+    """After `step` steps: the latents, and what they were made of."""
 
     step: int  # 1 .. num_inference_steps
     latents: Latents
-    predicted: Latents  # x0 = x − σ·v; after the last step it is `latents`
+    before: Latents | None  # None: noise that only the transformer's side has seen
+    window: NDArray[np.float32]  # the noise levels that the call went through
+
+    @property
+    def predicted(self) -> Latents:
+        """The picture that the last velocity points at, x0 = x − σ·v with v from the two states.
+
+        `latents` themselves where there is no state a step before, and after the last step.
+        """
+        if self.before is None or len(self.window) != 2 or self.window[1] == 0:
+            return self.latents
+        velocity = (self.latents - self.before) / (self.window[1] - self.window[0])
+        return np.asarray(self.latents - self.window[1] * velocity)
 
 
 def steps_per_call(tokens_per_call: int, image_tokens: int) -> int:
@@ -31,24 +43,25 @@ def steps_per_call(tokens_per_call: int, image_tokens: int) -> int:
     return max(1, tokens_per_call // image_tokens)
 
 
-async def denoise(advance: Advance, sigmas: NDArray[np.float32], steps: int = 1) -> AsyncIterator[State]:
-    """Advance noise down `sigmas`, (num_inference_steps + 1,), `steps` at a time; yield the state after each call.
+def one_step() -> int:
+    return 1
 
-    The first call has no latents: the transformer's side draws the noise from the image's seed.
+
+async def denoise(
+    advance: Advance, sigmas: NDArray[np.float32], steps: Callable[[], int] = one_step
+) -> AsyncIterator[State]:
+    """Advance noise down `sigmas`, (num_inference_steps + 1,); yield the state after each call.
+
+    `steps` is asked before every call how many it may make. The first call has no latents: the transformer's side
+    draws the noise from the image's seed.
     """
     latents: Latents | None = None
-    for start in range(0, len(sigmas) - 1, steps):
-        window = sigmas[start : start + steps + 1]
+    done = 0
+    while done < len(sigmas) - 1:
+        window = sigmas[done : done + steps() + 1]
         before, latents = latents, await advance(latents, window)
-        yield State(start + len(window) - 1, latents, _predicted(before, latents, window))
-
-
-def _predicted(before: Latents | None, after: Latents, window: NDArray[np.float32]) -> Latents:
-    """x0 = x − σ·v with v from the two states; `after` itself where there is no state a step before."""
-    if before is None or len(window) != 2 or window[1] == 0:
-        return after
-    velocity = (after - before) / (window[1] - window[0])
-    return np.asarray(after - window[1] * velocity)
+        done += len(window) - 1
+        yield State(done, latents, before, window)
 
 
 async def together(walks: Sequence[AsyncIterator[State]]) -> AsyncIterator[list[State]]:

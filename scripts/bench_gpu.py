@@ -28,14 +28,15 @@ from scripts.bench_server import started
 from scripts.serving import show
 
 BF16 = (
+    Work("1328², 50 steps, CFG, bf16", 1328, 50, target_s=22.0),
     Work("1024², 50 steps, CFG, bf16", 1024, 50, target_s=11.0),
     Work("1024², 8 steps, no CFG, bf16", 1024, 8, is_guided=False, target_s=1.0),
     Work("512², 50 steps, CFG, bf16", 512, 50, target_s=3.4),
     Work("512², 8 steps, no CFG, bf16", 512, 8, is_guided=False),
-    Work("1328², 50 steps, CFG, bf16", 1328, 50, target_s=22.0),
     Work("512², 50 steps, CFG, bf16, eight at once", 512, 50, concurrency=8, target_s=22.0),
 )
 FP8 = (
+    Work("1328², 50 steps, CFG, FP8", 1328, 50),
     Work("1024², 50 steps, CFG, FP8", 1024, 50, target_s=8.5),
     Work("512², 50 steps, CFG, FP8", 512, 50, target_s=2.6),
     Work("512², 50 steps, CFG, FP8, eight at once", 512, 50, concurrency=8, target_s=15.0),
@@ -58,7 +59,9 @@ def served(skeleton: Path, precision: Precision, works: tuple[Work, ...], repeti
         yield from text_states(server, precision)
         for work in works:
             yield from images(server, work, repetitions)
-        yield memory(precision)
+            if work is works[0]:
+                yield memory(f"{precision}, after {work.side}² alone", target=60)
+        yield memory(f"{precision}, after all of this")
 
 
 def stages(skeleton: Path, options: argparse.Namespace) -> dict[str, Callable[[], Iterator[Figure]]]:
@@ -67,7 +70,10 @@ def stages(skeleton: Path, options: argparse.Namespace) -> dict[str, Callable[[]
         "fp8": lambda: served(skeleton, Precision.FP8, FP8, options.repetitions),
         "load-steps": lambda: load(skeleton, settings(Precision.FP8), "step by step", options.seconds),
         "load-requests": lambda: load(
-            skeleton, settings(Precision.FP8, tokens_per_call=WHOLE_REQUESTS), "whole requests", options.seconds
+            skeleton,
+            settings(Precision.FP8, tokens_per_call=WHOLE_REQUESTS, tokens_per_call_alone=WHOLE_REQUESTS),
+            "whole requests",
+            options.seconds,
         ),
         "peers": lambda: peers(skeleton),
     }

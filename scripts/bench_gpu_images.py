@@ -38,6 +38,13 @@ class Work:
     concurrency: int = 1
     target_s: float | None = None
 
+    @property
+    def idle_target(self) -> float | None:
+        """Percent of the time; a large picture of few steps has none."""
+        if self.side < 1024:
+            return 5
+        return 2 if self.num_inference_steps >= 50 else None
+
     def picture(self, prompt: str = PROMPT) -> Picture:
         negative_prompt = NEGATIVE_PROMPT if self.is_guided else None
         return Picture(prompt, self.side, self.num_inference_steps, negative_prompt=negative_prompt)
@@ -60,7 +67,7 @@ def images(server: TritonServer, work: Work, repetitions: int) -> Iterator[Figur
     yield Figure(work.name, "s", tuple(run.seconds for run in runs), target=work.target_s)
     if work.concurrency == 1:
         share = tuple(100 * (run.seconds - run.computed_seconds) / run.seconds for run in runs)
-        yield Figure("- of it not computing", "%", share, target=2 if work.side >= 1024 else 5)
+        yield Figure("- of it not computing", "%", share, target=work.idle_target)
 
 
 def one_run(server: TritonServer, work: Work, prompt: str) -> Run:
@@ -100,9 +107,9 @@ def text_states(server: TritonServer, precision: Precision) -> Iterator[Figure]:
     yield Figure(f"text states of a new prompt, beside {precision}", "ms", tuple(runs[1:]), target=30)
 
 
-def memory(precision: Precision) -> Figure:
-    """All that is taken of the GPU, at the end of the work."""
+def memory(when: str, target: float | None = None) -> Figure:
+    """All that is taken of the GPU now."""
     card = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     asked = ["nvidia-smi", f"--id={card}", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     used = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    return Figure(f"GPU memory, all models, {precision}", "GiB", (float(used) / 1024,), target=60)
+    return Figure(f"GPU memory of all models, {when}", "GiB", (float(used) / 1024,), target=target)

@@ -120,7 +120,7 @@ def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:
     }
     latents = [step.latents for step in steps if step.latents is not None]
     if latents:
-        inputs["latents"] = np.stack(latents)
+        inputs["latents"] = latents[0][None] if len(latents) == 1 else np.stack(latents)
     if not all(step.held.has_sent_states for step in steps):
         inputs["prompt_embeds"] = np.stack([image.prompt_embeds for image in images])
         inputs["negative_prompt_embeds"] = np.stack([image.negative_prompt_embeds for image in images])

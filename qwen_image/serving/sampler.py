@@ -44,6 +44,7 @@ class SamplerModel:
         self._checkpoint: Checkpoint = open_checkpoint(settings["checkpoint"], needs_weights=False)
         self._schedule = Schedule.from_config(self._checkpoint.config("scheduler"))
         self._tokens_per_call = 1 if self.streams else settings.integer("tokens_per_call")
+        self._tokens_per_call_alone = 1 if self.streams else settings.integer("tokens_per_call_alone")
         self._metrics = Metrics(
             settings.name,
             "qwen_image_images_total",
@@ -167,9 +168,16 @@ class SamplerModel:
         sigmas = self._schedule.sigmas(
             num_inference_steps=image.num_inference_steps, image_tokens=image.image_tokens, sigmas=image.sigmas
         )[image.first_step :]
-        steps = steps_per_call(self._tokens_per_call, image.image_tokens + pictures.reference_tokens)
-        async for state in denoise(self._dit.advance_for(image, pictures, request_id), sigmas, steps):
+        tokens = image.image_tokens + pictures.reference_tokens
+        async for state in denoise(
+            self._dit.advance_for(image, pictures, request_id), sigmas, lambda: self._steps_per_call(tokens)
+        ):
             yield state
+
+    def _steps_per_call(self, image_tokens: int) -> int:
+        """More at a time while nobody else is there to wait for the end of the call."""
+        is_alone = self._admission.in_flight <= 1
+        return steps_per_call(self._tokens_per_call_alone if is_alone else self._tokens_per_call, image_tokens)
 
     def _check_wanted(self, ticket: Ticket) -> None:
         """Between two calls of `dit`: whether anybody still waits for this."""

@@ -17,6 +17,7 @@ from qwen_image.serving.bls import call_and_wait
 from qwen_image.serving.tensors import array, response
 
 Outputs = Mapping[str, NDArray[Any]]
+KEPT_BYTES = 2 << 30  # of GPU memory that PyTorch holds for the next picture; the transformer may need the rest
 
 
 class VaeModel(ABC):
@@ -50,6 +51,8 @@ class VaeModel(ABC):
             computed = self.compute(np.concatenate(rows))
         except Exception as error:
             return [error_response(error, request.request_id()) for request in requests]
+        finally:
+            _give_memory_back()
         ends = np.cumsum([len(each) for each in rows])[:-1]
         parts = zip(*(np.split(computed[name], ends) for name in self.outputs), strict=True)
         return [
@@ -78,3 +81,9 @@ class VaeModel(ABC):
     def finished(self, request: Any, computed: Outputs) -> Outputs:
         """What is answered; a half may have more to do with its request's other inputs."""
         return computed
+
+
+def _give_memory_back() -> None:
+    """A large picture takes several times what the next one may need; taking it again costs some milliseconds."""
+    if torch.cuda.memory_reserved() > KEPT_BYTES:
+        torch.cuda.empty_cache()

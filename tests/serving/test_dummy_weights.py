@@ -17,7 +17,8 @@ from qwen_image.checkpoint import LoadFormat, open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.raw import ask, cancel, metrics, statistics, stream
 
-STEPS_PER_CALL = 3  # of an image of 128 x 128 pixels, which has 64 tokens
+STEPS_PER_CALL = 2  # of an image of 128 x 128 pixels, which has 64 tokens
+STEPS_PER_CALL_ALONE = 3
 CALLS = 'qwen_image_step_calls_total{model="sampler"}'
 
 
@@ -25,7 +26,11 @@ CALLS = 'qwen_image_step_calls_total{model="sampler"}'
 def dummy_server(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dummy")
     checkpoint = open_checkpoint(write_skeleton(folder / "skeleton", dimensions="tiny"), needs_weights=False)
-    settings = Settings(load_format=LoadFormat.DUMMY, tokens_per_call=STEPS_PER_CALL * 64)
+    settings = Settings(
+        load_format=LoadFormat.DUMMY,
+        tokens_per_call=STEPS_PER_CALL * 64,
+        tokens_per_call_alone=STEPS_PER_CALL_ALONE * 64,
+    )
     repository = render_repository(checkpoint, folder / "repository", settings=settings)
     with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
         running.wait_until_ready()
@@ -52,6 +57,12 @@ def test_a_call_advances_as_many_steps_as_fit_its_tokens(dummy_server, side, ste
     before = metrics(dummy_server).get(CALLS, 0)
     ask(dummy_server, "a star", outputs=["latents"], height=side, width=side, num_inference_steps=steps)
     assert metrics(dummy_server)[CALLS] - before == calls
+
+
+def test_images_that_are_not_alone_make_fewer_steps_a_call(dummy_server):
+    before = metrics(dummy_server).get(CALLS, 0)
+    ask(dummy_server, ["a star", "a ring"], outputs=["latents"], num_inference_steps=6)
+    assert metrics(dummy_server)[CALLS] - before == 2 * 3
 
 
 def test_a_stream_answers_after_every_step_all_the_same(dummy_server):

@@ -34,7 +34,7 @@ def schedule(steps: int) -> np.ndarray:
 
 def walk(advance, steps: int, per_call: int = 1) -> list[State]:
     async def states():
-        return [state async for state in denoise(advance, schedule(steps), per_call)]
+        return [state async for state in denoise(advance, schedule(steps), lambda: per_call)]
 
     return asyncio.run(states())
 
@@ -88,6 +88,16 @@ def test_steps_of_one_call_are_windows_of_the_schedule(steps, per_call, seen, le
     assert [flow.windows[0][0], *(sigma for window in flow.windows for sigma in window[1:])] == schedule(steps).tolist()
     assert all(left[-1] == right[0] for left, right in zip(flow.windows, flow.windows[1:], strict=False))
     np.testing.assert_allclose(states[-1].latents, PICTURE, atol=1e-5)
+
+
+def test_how_many_steps_a_call_makes_is_asked_before_each():
+    flow, wanted = StraightFlow(), iter([1, 4, 2, 8])
+
+    async def run():
+        return [state.step async for state in denoise(flow.advance, schedule(10), lambda: next(wanted))]
+
+    assert asyncio.run(run()) == [1, 5, 7, 10]
+    assert [len(window) - 1 for window in flow.windows] == [1, 4, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class TritonPythonModel:
         return [
             error_response(failed[position], request.request_id())
             if position in failed
-            else response(latents=np.stack([r for r, owner in zip(results, owners, strict=True) if owner == position]))
+            else response(latents=_stacked([r for r, owner in zip(results, owners, strict=True) if owner == position]))
             for position, request in enumerate(requests)
         ]
 
@@ -103,7 +103,7 @@ class TritonPythonModel:
             )
         return [
             StepRow(
-                latents=None if latents is None else torch.from_numpy(np.array(latents[row])),
+                latents=None if latents is None else torch.from_numpy(latents[row]),
                 seed=int(seeds[row, 0]),
                 grid=(int(grids[row, 0]), int(grids[row, 1])),
                 sigmas=tuple(map(float, sigmas[row])),
@@ -152,3 +152,8 @@ class TritonPythonModel:
 
     def _on_device(self, states):
         return torch.from_numpy(np.array(states)).to(self._engine.device, self._engine.dtype)
+
+
+def _stacked(results):
+    """One image's latents, the usual answer, are not copied for it."""
+    return results[0][None] if len(results) == 1 else np.stack(results)
