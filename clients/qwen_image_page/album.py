@@ -36,6 +36,7 @@ class Album:
 
     @classmethod
     def new(cls, root: Path) -> Album:
+        root.mkdir(mode=0o700, exist_ok=True)
         return cls(Path(tempfile.mkdtemp(dir=root)))
 
     def added(self, images: Sequence[GeneratedImage], most: int) -> Album:

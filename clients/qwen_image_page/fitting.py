@@ -15,15 +15,14 @@ from qwen_image_page.sizes import LIKE_THE_PICTURE, Size, choices
 def fitted(layout: Layout, facts: Facts, steps: float, scale: float) -> dict[Any, Any]:
     """The tabs, defaults and limits of a server; `steps` and `scale` stay if somebody has moved them already."""
     inputs, tabs, unmoved = layout.inputs, layout.tabs, before_the_server()
-    first = "edit" if facts.edits else "text"
     if steps == unmoved.num_inference_steps:
         steps = facts.num_inference_steps
     if scale == unmoved.true_cfg_scale:
         scale = facts.true_cfg_scale
     return {
-        tabs.all: gr.Tabs(selected=first),
-        inputs.mode: first,
-        **{tab: gr.update(visible=(mode == "edit") == facts.edits) for mode, tab in tabs.by_mode().items()},
+        tabs.painting: gr.update(visible=not facts.edits),
+        tabs.editing: gr.update(visible=facts.edits),
+        **({inputs.mode: "edit"} if facts.edits else {}),
         inputs.text_size: gr.update(
             choices=choices(facts, with_picture=False), value=str(Size(facts.width, facts.height))
         ),

@@ -1,10 +1,12 @@
-"""Response headers that keep a browser from fetching anything from elsewhere, whatever gradio's own pages name."""
+"""What every response of the page has in common: it keeps the browser from fetching anything from elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import MutableMapping
 from typing import Any
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 _LOCAL_ONLY = (
@@ -15,7 +17,10 @@ _LOCAL_ONLY = (
 
 
 class LocalOnly:
-    """Middleware: every response tells the browser to stay on this host."""
+    """Middleware: every response tells the browser to stay on this host, whatever gradio's own pages name.
+
+    An upload that the browser breaks off, as the mask brush does when another stroke follows, is no error.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -26,4 +31,5 @@ class LocalOnly:
                 message["headers"] = [*message.get("headers", ()), *_LOCAL_ONLY]
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        with contextlib.suppress(ClientDisconnect):
+            await self._app(scope, receive, send_with_headers)

@@ -60,16 +60,17 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """What is painted from. A checkpoint has the first three or the last."""
+    """What is painted from: three tabs on a checkpoint that paints, one group of uploads on one that edits."""
 
+    painting: gr.Column
+    editing: gr.Column
     all: gr.Tabs
     text: gr.Tab
     picture: gr.Tab
     inpaint: gr.Tab
-    edit: gr.Tab
 
     def by_mode(self) -> dict[str, gr.Tab]:
-        return {"text": self.text, "picture": self.picture, "inpaint": self.inpaint, "edit": self.edit}
+        return {"text": self.text, "picture": self.picture, "inpaint": self.inpaint}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Shown:
     """What the page answers with."""
 
     served: gr.HTML
-    away: gr.Group
+    away: gr.Column
     away_words: gr.HTML
     stage: gr.Image
     status: gr.HTML
@@ -114,7 +115,7 @@ def build_layout() -> Layout:
     with gr.Row(elem_id="head"):
         gr.HTML("<h1>Qwen-Image</h1>")
         served = gr.HTML()
-    with gr.Group(visible=False, elem_id="away") as away:
+    with gr.Column(visible=False, elem_id="away") as away:
         away_words = gr.HTML()
         retry = gr.Button("Ask again now", size="sm", elem_id="retry")
     with gr.Row(elem_id="columns"):
@@ -145,7 +146,7 @@ def _controls(facts: Facts) -> tuple[Inputs, Tabs, dict[str, Any]]:
 
 def _tabs(facts: Facts) -> tuple[Tabs, dict[str, Any]]:
     fields: dict[str, Any] = {}
-    with gr.Tabs(selected="text", elem_id="modes") as all_tabs:
+    with gr.Column(elem_id="painting") as painting, gr.Tabs(selected="text", elem_id="modes") as all_tabs:
         with gr.Tab("From text", id="text") as text:
             fields["text_size"] = _size(facts, "text")
         with gr.Tab("From a picture", id="picture") as picture:
@@ -156,12 +157,12 @@ def _tabs(facts: Facts) -> tuple[Tabs, dict[str, Any]]:
             fields["editor"] = _editor()
             fields["inpaint_strength"] = _strength(facts, "inpaint")
             fields["inpaint_size"] = _size(facts, "inpaint")
-        with gr.Tab("Edit", id="edit", visible=False) as edit:
-            with gr.Row(elem_id="edited"):
-                for number in (1, 2, 3):
-                    fields[f"edit_{number}"] = _upload(f"Picture {number}", f"edit-{number}")
-            fields["edit_size"] = _size(facts, "edit")
-    return Tabs(all_tabs, text, picture, inpaint, edit), fields
+    with gr.Column(visible=False, elem_id="editing") as editing:
+        with gr.Row(elem_id="edited"):
+            for number in (1, 2, 3):
+                fields[f"edit_{number}"] = _upload(f"Picture {number}", f"edit-{number}")
+        fields["edit_size"] = _size(facts, "edit")
+    return Tabs(painting, editing, all_tabs, text, picture, inpaint), fields
 
 
 def _settings(facts: Facts) -> tuple[dict[str, Any], gr.Button]:
@@ -208,7 +209,8 @@ def _result() -> tuple[dict[str, Any], dict[str, Any]]:
         start_from = gr.Button("Start from it", size="sm", interactive=False, elem_id="start-from")
     recipe = gr.HTML(elem_id="recipe")
     gallery = gr.Gallery(
-        label="This session",
+        label="This session's pictures",
+        show_label=False,
         columns=6,
         fit_columns=False,
         height="auto",

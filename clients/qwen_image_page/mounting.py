@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,17 +54,13 @@ def mount(app: fastapi.FastAPI, url: str) -> fastapi.FastAPI:
 
 @functools.cache
 def private_folder() -> Path:
-    """Where this process keeps the pictures that its pages show: readable for its user alone, gone when it ends.
+    """Where this process keeps the pictures that its page shows: readable for its user alone, gone when the page ends.
 
     It is gradio's cache too. That is set by the environment only, and files that are in it aren't copied there.
     """
-    folder = tempfile.TemporaryDirectory(prefix="qwen_image_page_")
-    os.environ["GRADIO_TEMP_DIR"] = folder.name
-    _kept.append(folder)
-    return Path(folder.name)
-
-
-_kept: list[Any] = []  # a TemporaryDirectory goes with its last reference
+    folder = tempfile.mkdtemp(prefix="qwen_image_page_")
+    os.environ["GRADIO_TEMP_DIR"] = folder
+    return Path(folder)
 
 
 def _to_the_page(path: str) -> Any:
@@ -75,7 +72,7 @@ def _to_the_page(path: str) -> Any:
 
 
 def _close_with(app: fastapi.FastAPI, page: Page) -> None:
-    """Closes the page's connection when the application ends."""
+    """Closes the page's connection and removes its pictures when the application ends."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
@@ -85,5 +82,6 @@ def _close_with(app: fastapi.FastAPI, page: Page) -> None:
                 yield state
             finally:
                 await page.close()
+                shutil.rmtree(private_folder(), ignore_errors=True)
 
     app.router.lifespan_context = with_page

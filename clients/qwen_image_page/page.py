@@ -159,14 +159,14 @@ class Page:
         """The picture on the stage as what the next is made from."""
         if picked is None or facts is None:
             return {self._picked: gr.skip()}
-        mode = "edit" if facts.edits else "picture"
         inputs, tabs = self._layout.inputs, self._layout.tabs
-        slot = inputs.edit_1 if facts.edits else inputs.picture
-        return {slot: str(picked.path), tabs.all: gr.Tabs(selected=mode), inputs.mode: mode}
+        if facts.edits:
+            return {inputs.edit_1: str(picked.path)}
+        return {inputs.picture: str(picked.path), tabs.all: gr.Tabs(selected="picture"), inputs.mode: "picture"}
 
     def _shown(self, album: Album, shot: Shot) -> Updates:
         buttons, shown = self._layout.buttons, self._layout.shown
-        thumbnails = [(str(each.thumbnail), f"seed {each.recipe.seed}") for each in album.shots]
+        thumbnails = [str(each.thumbnail) for each in album.shots]
         return {
             self._album: album,
             self._picked: shot,
@@ -179,11 +179,15 @@ class Page:
         }
 
     def _busy(self) -> Updates:
-        buttons, waiting = self._layout.buttons, words.status("Waiting for the first step", part=0)
+        """What is said and done of a finished picture goes with it, since the stage is the next one's now."""
+        buttons, shown = self._layout.buttons, self._layout.shown
+        finished = (buttons.download, buttons.reuse, buttons.start_from)
         return {
             buttons.generate: gr.update(interactive=False),
             buttons.stop: gr.update(interactive=True),
-            self._layout.shown.status: waiting,
+            **{button: gr.update(interactive=False) for button in finished},
+            shown.recipe: "",
+            shown.status: words.status("Waiting for the first step", part=0),
         }
 
     def _idle(self) -> Updates:

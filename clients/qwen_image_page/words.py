@@ -17,7 +17,7 @@ from qwen_image_client import (
 from qwen_image_page.facts import Facts
 from qwen_image_page.sizes import TIMES, Size
 
-_BUSY = "The server has no room for more pictures now, or is stopping. Try again in a moment."
+_BUSY = "The server takes no more pictures just now. Try again in a moment."
 _AWAY = "The server can't be reached. What you typed is still here: try again when it is back."
 
 
@@ -66,11 +66,13 @@ def recipe_card(recipe: Recipe) -> str:
         "Steps": recipe.num_inference_steps,
         "Guidance": "off" if recipe.true_cfg_scale <= 1 else f"{recipe.true_cfg_scale:g}",
         "Strength": recipe.strength,
-        "Pictures in": len(recipe.image_sha256) or None,
+        "From pictures": len(recipe.image_sha256) or None,
         "Mask": "yes" if recipe.mask_sha256 else None,
     }
     rows = "".join(
-        f"<dt>{name}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value not in (None, "")
+        f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>"
+        for name, value in facts.items()
+        if value not in (None, "")
     )
     return f'<div class="recipe"><p>{escape(recipe.prompt)}</p><dl>{rows}</dl></div>'
 
