@@ -1,0 +1,1 @@
+"""Dashboards, rules and scrape settings, as files that Prometheus and Grafana read."""
