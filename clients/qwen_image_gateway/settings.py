@@ -1,0 +1,59 @@
+"""The gateway's settings: every default lives here, and the command line reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from qwen_image_client.settings import DEFAULT_TIMEOUT_S
+
+MIB = 1024**2
+
+
+class SettingsError(ValueError):
+    """Settings that can't be used, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """One gateway's.
+
+    Attributes:
+        url: Triton's gRPC host:port. The server may come up later.
+        api_keys: a file of keys, one a line, lines that begin with # left out; None: everybody may ask.
+        max_requests: image requests in work or being read at one time; one more is answered 429 at once.
+        max_json_bytes: of the body of a request without pictures.
+        max_upload_bytes: of the body of a request with pictures.
+        max_picture_pixels: of one picture that is sent, told by its header before it is decoded.
+        timeout_s: after which a request is answered 504, and its work in Triton ended.
+        retry_after_s: what a 429 and a 503 tell the caller to wait.
+        keep_alive_s: after which a stream without an event sends a comment, so that no proxy thinks it dead.
+        stop_s: how long requests in work have to end when the gateway is told to stop.
+        cors_origins: web pages of which origins may ask, "*" for all; none may if it is empty.
+        otlp_endpoint: where traces are sent, by OTLP over HTTP; None: none are made.
+        page: whether to serve the page to play on, too, under /page.
+    """
+
+    url: str = "localhost:8001"
+    api_keys: Path | None = None
+    max_requests: int = 64
+    max_json_bytes: int = MIB
+    max_upload_bytes: int = 64 * MIB
+    max_picture_pixels: int = 4096 * 4096
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    retry_after_s: int = 1
+    keep_alive_s: float = 15.0
+    stop_s: int = 30
+    cors_origins: tuple[str, ...] = ()
+    otlp_endpoint: str | None = None
+    page: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_requests", "max_json_bytes", "max_upload_bytes", "max_picture_pixels", "timeout_s"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"{name}={getattr(self, name)} must be more than 0")
+        if self.page and self.api_keys is not None:
+            raise SettingsError(
+                "the page asks Triton by itself and knows no keys, so it can't be served beside API keys: "
+                "start it as its own process (python -m qwen_image_page), where only those who may use it reach it"
+            )
