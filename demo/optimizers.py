@@ -14,10 +14,10 @@ _CLIP = 1.0
 
 
 class Optimizers:
-    """Both optimizers of a model; the vision tower, which pictures never reach, has none."""
+    """Both optimizers of a model; a vision tower that pictures never reach has none."""
 
-    def __init__(self, model: nn.Module) -> None:
-        learned = {name: p for name, p in model.named_parameters() if ".visual." not in name}
+    def __init__(self, model: nn.Module, *, sees_pictures: bool = False) -> None:
+        learned = {name: p for name, p in model.named_parameters() if sees_pictures or ".visual." not in name}
         inner = {name for name, p in learned.items() if p.dim() == 2 and any(part in name for part in _INNER)}
         self._all = list(learned.values())
         self._muon = Muon(learned[name] for name in sorted(inner))
