@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-from qwen_image_gateway.settings import GatewaySettings, SettingsError
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.middleware.cors import CORSMiddleware
+
+from qwen_image_gateway.documents import completed
+from qwen_image_gateway.error_answers import answer_errors
+from qwen_image_gateway.keys import Keys, KeysAsked
+from qwen_image_gateway.limits import Limits
+from qwen_image_gateway.metrics import Metrics
+from qwen_image_gateway.observing import REQUEST_ID, Observed
+from qwen_image_gateway.page import mount_page
+from qwen_image_gateway.routes import health, images, models
+from qwen_image_gateway.service import Service
+from qwen_image_gateway.settings import GatewaySettings
+from qwen_image_gateway.tracing import Tracing
+from qwen_image_gateway.triton import Triton, address_of
+
+_log = logging.getLogger("qwen_image_gateway")
 
 
 def create_app(settings: GatewaySettings) -> FastAPI:
@@ -13,20 +34,64 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     Raises:
         SettingsError: the settings can't be used here.
     """
-    app = FastAPI(title="Qwen-Image gateway", docs_url=None, redoc_url=None)
+    address_of(settings.url)
+    keys = None if settings.api_keys is None else Keys(settings.api_keys)
+    tracing, metrics = Tracing.to(settings.otlp_endpoint), Metrics()
+    app = FastAPI(
+        title="Qwen-Image gateway",
+        version="0.1.0",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(settings, tracing),
+    )
+    for routes in (images, models, health):
+        app.include_router(routes.router)
+    app.add_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
+    answer_errors(app, settings.retry_after_s)
+    _document(app, has_keys=keys is not None)
+    _add_middleware(app, settings, keys, metrics)
+    tracing.watch(app)
     if settings.page:
         mount_page(app, settings.url)
     return app
 
 
-def mount_page(app: FastAPI, url: str) -> FastAPI:
-    """Adds the page, which needs more than the gateway does."""
-    try:
-        import qwen_image_page
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] not in ("gradio", "qwen_image_page"):
-            raise
-        raise SettingsError(
-            f"the page needs {error.name}, which isn't installed: pip install 'qwen-image-triton[page]'"
-        ) from error
-    return qwen_image_page.mount(app, url)
+def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: Keys | None, metrics: Metrics) -> None:
+    """From the innermost to the outermost."""
+    app.add_middleware(Limits, settings=settings)
+    if keys is not None:
+        app.add_middleware(KeysAsked, keys=keys, retry_after_s=settings.retry_after_s)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type", REQUEST_ID],
+            expose_headers=[REQUEST_ID, "retry-after"],
+        )
+    app.add_middleware(Observed, metrics=metrics, retry_after_s=settings.retry_after_s)
+
+
+def _lifespan(settings: GatewaySettings, tracing: Tracing) -> Any:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        triton = Triton(settings, tracing)
+        app.state.service = Service(settings, triton, began_s=int(time.time()))
+        _log.info("asking Triton at %s", settings.url)
+        try:
+            yield
+        finally:
+            await triton.close()
+            tracing.close()
+
+    return lifespan
+
+
+def _document(app: FastAPI, *, has_keys: bool) -> None:
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            app.openapi_schema = completed(document, has_keys=has_keys)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

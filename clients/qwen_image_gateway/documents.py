@@ -1,0 +1,67 @@
+"""What FastAPI can't tell by itself for the OpenAPI document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qwen_image_gateway.answers import ErrorBody
+from qwen_image_gateway.fields import edit_form_schema
+from qwen_image_gateway.observing import REQUEST_ID, REQUEST_ID_PATTERN
+
+_WORDS = {
+    400: "A field isn't allowed; the message says which, and what is.",
+    401: "No API key, or none that is known.",
+    404: "The model isn't served.",
+    413: "The body or a picture is too large.",
+    429: "As many requests as are taken are in work; Retry-After says when to try again.",
+    502: "Triton failed.",
+    503: "Triton isn't ready.",
+    504: "The picture wasn't done in time.",
+}
+EDIT_BODY: dict[str, Any] = {
+    "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": edit_form_schema()}}}
+}
+PICTURES_OR_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The pictures; with stream=true the events.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors that a route answers."""
+    return {status: {"model": ErrorBody, "description": _WORDS[status]} for status in statuses}
+
+
+def completed(document: dict[str, Any], *, has_keys: bool) -> dict[str, Any]:
+    """The document as it is meant: 422 is never answered, every request may bring an id, and keys are asked for."""
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+            _add_errors(operation["responses"], has_keys=has_keys)
+            operation.setdefault("parameters", []).append(_ID_PARAMETER)
+            if has_keys and not path.startswith("/health"):
+                operation["security"] = [{"key": []}]
+    for unused in ("HTTPValidationError", "ValidationError"):
+        document.get("components", {}).get("schemas", {}).pop(unused, None)
+    if has_keys:
+        document.setdefault("components", {})["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return document
+
+
+_ID_PARAMETER = {
+    "name": REQUEST_ID,
+    "in": "header",
+    "required": False,
+    "description": "Comes back in the answer, and stands in Triton's log.",
+    "schema": {"type": "string", "pattern": f"^{REQUEST_ID_PATTERN}$"},
+}
+
+
+def _add_errors(responses: dict[str, Any], *, has_keys: bool) -> None:
+    """400 is for an id that isn't allowed, too."""
+    reference = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
+    responses.setdefault("400", {"description": _WORDS[400], "content": reference})
+    if not has_keys:
+        responses.pop("401", None)

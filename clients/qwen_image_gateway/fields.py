@@ -1,0 +1,116 @@
+"""The fields of a request. One left out takes the server's default; one that isn't known is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from qwen_image_gateway.errors import invalid
+
+OutputFormat = Literal["png", "jpeg", "webp"]
+LARGEST_SEED = 2**63 - 1
+LARGEST_INT32 = 2**31 - 1
+
+
+def _from_form(value: object) -> object:
+    """JSON's own words for yes and no, and no other."""
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+Flag = Annotated[bool, BeforeValidator(_from_form), Field(strict=True)]
+
+
+class Fields(BaseModel):
+    """What both routes take."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str = Field(min_length=1, description="What to paint.")
+    model: str | None = Field(None, description="The model that GET /v1/models names; there is only one.")
+    n: int | None = Field(None, ge=1, le=10, description="Pictures to make, each with its own seed. 1 if left out.")
+    size: str | None = Field(
+        None, pattern=r"^(auto|[1-9][0-9]{1,4}x[1-9][0-9]{1,4})$", description="WIDTHxHEIGHT in pixels, or auto."
+    )
+    response_format: Literal["b64_json"] | None = Field(None, description="Pictures come as base64 only.")
+    output_format: OutputFormat | None = Field(None, description="png if left out; it alone holds the recipe.")
+    output_compression: int | None = Field(
+        None, ge=0, le=100, description="The quality of jpeg and webp, 100 if left out."
+    )
+    quality: Literal["auto"] | None = None
+    background: Literal["auto", "opaque"] | None = None
+    moderation: Literal["auto"] | None = None
+    stream: bool | None = Field(None, description="Answer with server-sent events.")
+    partial_images: int | None = Field(None, ge=0, le=3, description="Previews on the way, streaming only.")
+    user: str | None = Field(None, max_length=256, description="Written to the gateway's log.")
+    negative_prompt: str | None = Field(None, description="What to steer away from. Given, even empty: guidance is on.")
+    num_inference_steps: int | None = Field(None, ge=1, le=LARGEST_INT32, description="Denoising steps.")
+    true_cfg_scale: float | None = Field(None, ge=0, allow_inf_nan=False, description="Strength of the guidance.")
+    guidance_scale: float | None = Field(None, ge=1, le=1, description="1 only: the models have no such guidance.")
+    seed: int | None = Field(
+        None, ge=0, le=LARGEST_SEED, description="Of the first picture; the next ones take the next numbers."
+    )
+
+    @property
+    def is_stream(self) -> bool:
+        return bool(self.stream)
+
+    @property
+    def file_format(self) -> OutputFormat:
+        return self.output_format or "png"
+
+    @property
+    def side_lengths(self) -> tuple[int, int] | None:
+        """Width and height; None where the server is to choose them."""
+        if self.size is None or self.size == "auto":
+            return None
+        width, height = self.size.split("x")
+        return int(width), int(height)
+
+
+class GenerationFields(Fields):
+    """The JSON body of /v1/images/generations. Types are taken as they stand: "4" is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class EditFields(Fields):
+    """The texts in the form of /v1/images/edits, beside the pictures."""
+
+    stream: Flag | None = Field(None, description="Answer with server-sent events.")
+    strength: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="How far to go from the picture; where the server has no edit checkpoint.",
+    )
+
+
+def check_together(fields: Fields) -> None:
+    """Refuses fields that say nothing together.
+
+    Raises:
+        ApiError: which, and what to do.
+    """
+    if fields.partial_images and not fields.stream:
+        raise invalid("partial_images are sent in streams only: add stream=true", "partial_images")
+    if fields.stream and (fields.n or 1) > 1:
+        raise invalid(f"n={fields.n} in a stream: its events don't say which picture they are of; ask n times", "n")
+    if fields.output_compression is not None and fields.file_format == "png":
+        raise invalid("output_compression is for output_format jpeg and webp: png loses nothing", "output_compression")
+
+
+def edit_form_schema() -> dict[str, Any]:
+    """The form's schema: its texts, and its files. A form has no null."""
+    schema = EditFields.model_json_schema()
+    for field in schema["properties"].values():
+        for choice in field.pop("anyOf", ()):
+            if choice.get("type") != "null":
+                field.update(choice)
+        field.pop("default", None)
+    picture = {"type": "string", "format": "binary"}
+    pictures = {"type": "array", "items": picture, "minItems": 1, "maxItems": 16}
+    schema["properties"] |= {"image": pictures, "image[]": pictures, "mask": picture}
+    schema["anyOf"] = [{"required": ["image"]}, {"required": ["image[]"]}]
+    return schema

@@ -1,0 +1,72 @@
+"""How many requests are in work at a time, and how much each may send. What is over a limit is told so at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from qwen_image_gateway.error_answers import ErrorResponse
+from qwen_image_gateway.errors import ApiError
+from qwen_image_gateway.settings import GatewaySettings
+
+GENERATIONS = "/v1/images/generations"
+EDITS = "/v1/images/edits"
+
+
+class Limits:
+    """Middleware around the routes that paint; it stands before a body is read."""
+
+    def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._body_bytes = {GENERATIONS: settings.max_json_bytes, EDITS: settings.max_upload_bytes}
+        self._in_work = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] not in self._body_bytes or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = _Body(receive, self._body_bytes[scope["path"]])
+        try:
+            self._check_room()
+            body.check_announced(Headers(scope=scope).get("content-length"))
+        except ApiError as error:
+            await ErrorResponse(error, self._settings.retry_after_s)(scope, receive, send)
+            return
+        self._in_work += 1
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            self._in_work -= 1
+
+    def _check_room(self) -> None:
+        if self._in_work >= self._settings.max_requests:
+            raise ApiError(
+                429, f"{self._in_work} requests are in work, as many as are taken: send it again later", "gateway_busy"
+            )
+
+
+@dataclass(slots=True)
+class _Body:
+    """A request's body, counted while it is read."""
+
+    source: Receive
+    max_bytes: int
+    read_bytes: int = 0
+
+    def check_announced(self, length: str | None) -> None:
+        if length is not None and int(length) > self.max_bytes:
+            raise self._too_large()
+
+    async def receive(self) -> Any:
+        message = await self.source()
+        self.read_bytes += len(message.get("body", b""))
+        if self.read_bytes > self.max_bytes:
+            raise self._too_large()
+        return message
+
+    def _too_large(self) -> ApiError:
+        return ApiError(413, f"the body is over {self.max_bytes} bytes, which is as much as is taken", "body_too_large")

@@ -1,0 +1,87 @@
+"""A request as the SDK is asked for it: fields and pictures in the words of the tensor contract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from qwen_image_client.call import Task
+from qwen_image_gateway.errors import invalid
+from qwen_image_gateway.fields import EditFields, Fields
+from qwen_image_gateway.steps import expected_steps, preview_interval
+
+_SAME_NAMES = ("negative_prompt", "num_inference_steps", "true_cfg_scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One request's work.
+
+    Attributes:
+        options: keywords of `AsyncClient.generate` or `edit`, without the seed; what was left out isn't in it.
+        seed: of the first picture; None: Triton draws each.
+        preview_every: steps between previews of a stream.
+    """
+
+    task: Task
+    prompt: str
+    options: dict[str, Any] = field(repr=False)
+    num_images: int
+    seed: int | None
+    preview_every: int
+
+    def seed_of(self, index: int) -> int | None:
+        """The seed of one of its pictures."""
+        return None if self.seed is None else self.seed + index
+
+
+def generation(fields: Fields) -> Order:
+    """The order that paints from words."""
+    return _order("generate", fields, {}, expected_steps(fields.num_inference_steps, None, from_picture=False))
+
+
+def edit(task: Task, fields: EditFields, pictures: Sequence[bytes], mask: bytes | None) -> Order:
+    """The order that changes pictures, as the server's checkpoint does it.
+
+    Raises:
+        ApiError: what the checkpoint has no use for.
+    """
+    if task == "edit":
+        return _instructed(fields, pictures, mask)
+    if len(pictures) > 1:
+        raise invalid(
+            f"{len(pictures)} pictures: this server starts from one; several need an edit checkpoint", "image"
+        )
+    options: dict[str, Any] = {"image": pictures[0]}
+    if fields.strength is not None:
+        options["strength"] = fields.strength
+    if mask is not None:
+        options["mask_image"] = mask
+    steps = expected_steps(fields.num_inference_steps, fields.strength, from_picture=True)
+    return _order("generate", fields, options, steps)
+
+
+def _instructed(fields: EditFields, pictures: Sequence[bytes], mask: bytes | None) -> Order:
+    if mask is not None:
+        raise invalid(
+            "this server's edit checkpoint takes no mask: say in the prompt what to change, and where", "mask"
+        )
+    if fields.strength is not None:
+        raise invalid("this server's edit checkpoint takes no strength: it changes what the prompt says", "strength")
+    steps = expected_steps(fields.num_inference_steps, None, from_picture=False)
+    return _order("edit", fields, {"images": list(pictures)}, steps)
+
+
+def _order(task: Task, fields: Fields, pictures: dict[str, Any], steps: int) -> Order:
+    options = {name: value for name in _SAME_NAMES if (value := getattr(fields, name)) is not None}
+    if fields.side_lengths is not None:
+        options["width"], options["height"] = fields.side_lengths
+    return Order(
+        task=task,
+        prompt=fields.prompt,
+        options={**options, **pictures},
+        num_images=fields.n or 1,
+        seed=fields.seed,
+        preview_every=preview_interval(steps, fields.partial_images or 0),
+    )

@@ -1,0 +1,54 @@
+"""Pictures as they come in, and as they go out."""
+
+from __future__ import annotations
+
+import warnings
+from io import BytesIO
+
+from PIL import Image
+
+from qwen_image_client import GeneratedImage
+from qwen_image_gateway.errors import ApiError, invalid
+from qwen_image_gateway.fields import OutputFormat
+
+_READ = ("PNG", "JPEG", "WEBP")
+_BEST = 100
+
+
+def check_picture(name: str, content: bytes, max_pixels: int) -> None:
+    """Looks at a picture's header. What isn't readable is left to Triton, which says what it is and what is allowed.
+
+    Raises:
+        ApiError: it is empty, which to Triton means that there is none, or has too many pixels.
+    """
+    if not content:
+        raise invalid(f"{name} is an empty file", name)
+    size = _size(content)
+    if size is not None and size[0] * size[1] > max_pixels:
+        raise ApiError(
+            413,
+            f"{name} has {size[0]} x {size[1]} pixels, at most {max_pixels} in all are taken: send it smaller",
+            "picture_too_large",
+            name,
+        )
+
+
+def _size(content: bytes) -> tuple[int, int] | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # nothing is decoded here
+        try:
+            with Image.open(BytesIO(content), formats=_READ) as picture:
+                return picture.size
+        except Image.DecompressionBombError as error:
+            raise ApiError(413, f"a picture is far too large: {error}", "picture_too_large") from error
+        except (OSError, ValueError, SyntaxError):
+            return None
+
+
+def encoded(image: GeneratedImage, file_format: OutputFormat, quality: int | None) -> bytes:
+    """The picture as a file; a PNG holds its recipe."""
+    if file_format == "png" or image.image is None:
+        return image.to_png()
+    buffer = BytesIO()
+    image.image.save(buffer, file_format.upper(), quality=_BEST if quality is None else quality)
+    return buffer.getvalue()

@@ -1,0 +1,21 @@
+"""How many steps an image will make, and after which of them a stream shows it. The defaults are the product's own."""
+
+from __future__ import annotations
+
+from qwen_image.params import STRENGTH, GenerationParams
+from qwen_image.schedule import steps_skipped
+
+_DEFAULTS = GenerationParams("")
+
+
+def expected_steps(asked: int | None, strength: float | None, *, from_picture: bool) -> int:
+    """Steps that a request makes: those asked for or the server's default, less those that a picture saves."""
+    steps = _DEFAULTS.num_inference_steps if asked is None else asked
+    if not from_picture:
+        return steps
+    return steps - steps_skipped(steps, STRENGTH if strength is None else strength)
+
+
+def preview_interval(steps: int, partial_images: int) -> int:
+    """Steps from one preview to the next, so that so many come before the last step, evenly spread."""
+    return max(1, steps // (partial_images + 1))

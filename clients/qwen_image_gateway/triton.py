@@ -1,0 +1,100 @@
+"""The gateway's side of Triton: what it serves now, pictures, and previews on the way to them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from tritonclient.grpc.aio import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from qwen_image_client import AsyncClient, GeneratedImage, InvalidRequest, Preview
+from qwen_image_client.address import Address
+from qwen_image_client.call import Models, Task
+from qwen_image_client.settings import PROBE_TIMEOUT_S, TASKS
+from qwen_image_gateway.errors import not_ready
+from qwen_image_gateway.orders import Order
+from qwen_image_gateway.settings import GatewaySettings, SettingsError
+from qwen_image_gateway.tracing import CurrentTrace, Tracing
+
+MODELS = Models()
+_READY = "READY"
+
+
+def address_of(url: str) -> Address:
+    """Triton's address.
+
+    Raises:
+        SettingsError: it can't be read, or is one for HTTP, which has no streams.
+    """
+    try:
+        return Address.parse(url, "grpc")
+    except InvalidRequest as error:
+        raise SettingsError(f"url={url!r} must be Triton's gRPC address, host:port: {error.message}") from error
+
+
+class Triton:
+    """One connection, on one event loop, shared by all requests. It is made when it is first used."""
+
+    def __init__(self, settings: GatewaySettings, tracing: Tracing) -> None:
+        address = address_of(settings.url)
+        self._tracing = tracing
+        # Who is refused is told at once: it is for callers to try again.
+        self._client = AsyncClient(settings.url, timeout_s=settings.timeout_s, retries=0, headers=CurrentTrace())
+        self._probe = InferenceServerClient(address.host_and_port, ssl=address.is_secure)
+
+    async def close(self) -> None:
+        await self._client.close()
+        await self._probe.close()
+
+    async def task(self) -> Task:
+        """What the served checkpoint is made for, asked anew each time: Triton may come back with another one.
+
+        Raises:
+            ApiError: Triton can't be asked, or isn't ready.
+        """
+        try:
+            index = await self._probe.get_model_repository_index(client_timeout=PROBE_TIMEOUT_S)
+        except InferenceServerException as error:
+            raise not_ready(f"Triton can't be asked: {error.message()}") from error
+        ready = {model.name for model in index.models if model.state == _READY}
+        for task in TASKS:
+            if MODELS.unary(task) in ready:
+                return task
+        raise not_ready("Triton answers, but its model isn't ready")
+
+    async def images(self, order: Order, request_id: str) -> list[GeneratedImage]:
+        """The order's pictures, each a request of its own to Triton; if one fails, the others are ended."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._image(order, index, request_id)) for index in range(order.num_images)]
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _image(self, order: Order, index: int, request_id: str) -> GeneratedImage:
+        name, seed = triton_id(request_id), order.seed_of(index)
+        make = self._client.edit if order.task == "edit" else self._client.generate
+        with self._tracing.span(f"triton {MODELS.unary(order.task)}", request_id=name):
+            (image,) = await make(order.prompt, seed=seed, request_id=name, **order.options)
+        return image
+
+    async def previews(self, order: Order, request_id: str) -> AsyncGenerator[Preview, None]:
+        """The order's one picture after every step. Read it in one task, in which it is closed, too."""
+        name = triton_id(request_id)
+        make = self._client.stream_edit if order.task == "edit" else self._client.stream
+        with self._tracing.span(f"triton {MODELS.stream(order.task)}", request_id=name):
+            answers = make(
+                order.prompt, seed=order.seed, request_id=name, preview_every=order.preview_every, **order.options
+            )
+            async with aclosing(answers):
+                async for preview in answers:
+                    yield preview
+
+
+def triton_id(request_id: str) -> str:
+    """The request's id as Triton knows it. Whoever knows that may end the work, so nobody can guess its end; and
+    a caller who sends an id twice doesn't have the second request ended with the first."""
+    return f"{request_id}-{secrets.token_hex(8)}"
