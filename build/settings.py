@@ -89,7 +89,7 @@ class GpuSettings(Settings):
     vae_threads: int = 4
     text_encoder_cache_bytes: int = 1 * GIB
     text_encoder_dtype: str = "bfloat16"
-    text_encoder_kv_cache_bytes: int = GIB
+    text_encoder_kv_cache_bytes: int = 512 * MIB  # 9,362 tokens of Qwen2.5-VL 7B
     text_encoder_enforce_eager: str = "false"
     tokens_per_call: int = 4096  # one step at 1024 x 1024, four at 512 x 512
     tokens_per_call_alone: int = 8192  # two, eight

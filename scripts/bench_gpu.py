@@ -20,10 +20,12 @@ from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import QwenImageError
+from qwen_image.params import Limits
 from scripts.bench_gpu_images import Work, images, memory, text_states
 from scripts.bench_gpu_load import WHOLE_REQUESTS, load
 from scripts.bench_gpu_peers import peers
 from scripts.bench_report import Figure, as_json, gpu_surroundings, table
+from scripts.bench_requests import paint
 from scripts.bench_server import started
 from scripts.serving import show
 
@@ -44,7 +46,8 @@ FP8 = (
 )
 
 
-STAGES = ("bf16", "fp8", "load-steps", "load-requests", "peers")
+ONLY_1328 = Limits(max_side=1328, max_pixels=1328 * 1328)
+STAGES = ("bf16", "fp8", "memory", "load-steps", "load-requests", "peers")
 
 
 def settings(precision: Precision, **others: int) -> GpuSettings:
@@ -64,10 +67,20 @@ def served(skeleton: Path, precision: Precision, works: tuple[Work, ...], repeti
         yield memory(f"{precision}, after all of this")
 
 
+def least_memory(skeleton: Path) -> Iterator[Figure]:
+    """bf16 with limits that admit one guided picture of 1328 × 1328 and nothing larger; the log's words on memory."""
+    with started(skeleton, settings(Precision.BF16, max_batch_tokens=2 * (1328 // 16) ** 2), ONLY_1328) as (server, _):
+        yield memory("bf16, limits for one of 1328², at the start", target=60)
+        paint(server, Work("", 1328, 10).picture())
+        yield memory("the same, after one", target=60)
+        show("".join(f"{line}\n" for line in server.log_path.read_text().splitlines() if "GPU memory" in line))
+
+
 def stages(skeleton: Path, options: argparse.Namespace) -> dict[str, Callable[[], Iterator[Figure]]]:
     return {
         "bf16": lambda: served(skeleton, Precision.BF16, BF16, options.repetitions),
         "fp8": lambda: served(skeleton, Precision.FP8, FP8, options.repetitions),
+        "memory": lambda: least_memory(skeleton),
         "load-steps": lambda: load(skeleton, settings(Precision.FP8), "step by step", options.seconds),
         "load-requests": lambda: load(
             skeleton,

@@ -17,7 +17,7 @@ from qwen_image.serving.tritonserver import TritonServer
 from scripts.bench_gpu_images import Work
 from scripts.bench_report import Figure
 from scripts.bench_requests import paint
-from scripts.bench_server import started
+from scripts.bench_server import counters, started
 from scripts.serving import show
 
 KINDS = {  # with the share of requests that are of it
@@ -29,6 +29,7 @@ KINDS = {  # with the share of requests that are of it
 ARRIVALS_A_SECOND = 0.8
 WHOLE_REQUESTS = 1_000_000_000  # tokens a call: more than any request has
 SEED = 5
+GRAPHS = "qwen_image_dit_graph_misses_total{dit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,11 @@ def load(skeleton: Path, settings: Settings, name: str, seconds: int) -> Iterato
             for concurrency in (1, 2, 3):  # the shapes that come alone, and some that come together
                 paint(server, *[replace(kind, num_inference_steps=5).picture()] * concurrency)
         show(f"load, {name}: {seconds} s of arrivals\n")
+        recorded = counters(server)[GRAPHS]
         start = time.monotonic()
         answered = arrivals(server, seconds)
         took = time.monotonic() - start
+        recorded = counters(server)[GRAPHS] - recorded
     for kind in KINDS:
         of_kind = [each.seconds for each in answered if each.kind == kind]
         for share in (50, 95):
@@ -57,6 +60,7 @@ def load(skeleton: Path, settings: Settings, name: str, seconds: int) -> Iterato
     # True guidance is twice the work.
     work = sum(each.kind.side**2 * each.kind.num_inference_steps * (1 + each.kind.is_guided) for each in answered)
     yield Figure(f"{name}: {len(answered)} images done", "s", (took,))
+    yield Figure(f"{name}: graphs recorded meanwhile", "", (recorded,))
     yield Figure(f"{name}: throughput", "megapixel steps/s", (work / took / 1e6,))
 
 

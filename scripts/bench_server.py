@@ -17,18 +17,21 @@ import psutil  # type: ignore[import-untyped]
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.params import Limits
 from qwen_image.serving.tritonserver import Ports, TritonServer
 
 SETTLE_S = 0.3  # the models hand their counters over ten times a second
 
 
 @contextlib.contextmanager
-def started(checkpoint: Path, settings: Settings | None = None) -> Iterator[tuple[TritonServer, float]]:
+def started(
+    checkpoint: Path, settings: Settings | None = None, limits: Limits | None = None
+) -> Iterator[tuple[TritonServer, float]]:
     """A ready server on free ports, and the seconds from the start of its process until then."""
     with tempfile.TemporaryDirectory(prefix="qwen_image_bench_") as folder:
         needs_weights = settings is None or settings.load_format.reads_files
         opened = open_checkpoint(checkpoint, needs_weights=needs_weights)
-        repository = render_repository(opened, Path(folder) / "repository", settings=settings)
+        repository = render_repository(opened, Path(folder) / "repository", settings=settings, limits=limits)
         start = time.monotonic()
         with TritonServer(repository, Ports.free(), Path(folder) / "tritonserver.log") as server:
             server.wait_until_ready()

@@ -32,9 +32,9 @@ def error_response(error: BaseException, request_id: str) -> Any:
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, getattr(pb_utils.TritonError, status)))
 
 
-def log_warm(model: str, seconds: float) -> None:
+def log_warm(model: str, seconds: float, memory: str = "") -> None:
     """The model has computed once: Triton calls it ready after this line."""
-    LOG.info("[%s] warm after %.1f s", model, seconds, stacklevel=2)
+    LOG.info("[%s] warm after %.1f s%s", model, seconds, memory and f"; {memory}", stacklevel=2)
 
 
 def log_request(request_id: str, message: str, *, level: int = logging.INFO) -> None:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat
+from qwen_image.gpu_memory import gpu_memory
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.bls import call_and_wait
 from qwen_image.serving.tensors import array, response
@@ -33,7 +34,7 @@ class VaeModel(ABC):
         if not self._plan:
             torch.set_num_threads(settings.integer("threads"))
             self.load(settings.checkpoint(), settings.load_format, settings.device, getattr(torch, settings["dtype"]))
-        log_warm(settings.name, time.perf_counter() - start)
+        log_warm(settings.name, time.perf_counter() - start, gpu_memory())
 
     @abstractmethod
     def load(self, checkpoint: Checkpoint, load_format: LoadFormat, device: str, dtype: torch.dtype) -> None:

@@ -81,6 +81,14 @@ def test_lower_precision_is_as_near_to_float32_as_the_plain_transformer(device, 
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP8])
+def test_a_feed_forward_layer_in_parts_is_the_same_layer(device, precision, monkeypatch):
+    given = batch((20, 9), device)
+    whole = fused(precision, device).velocity(given)
+    monkeypatch.setattr("qwen_image.dit.fused.block.FEED_FORWARD_ROWS", 18)
+    assert apart(fused(precision, device).velocity(given), whole) < 1e-6
+
+
+@pytest.mark.parametrize("precision", [Precision.FP32, Precision.FP8])
 def test_what_stands_where_text_is_padded_changes_nothing(device, precision):
     transformer, given = fused(precision, device), batch((20, 9), device)
     noise = torch.randn_like(given.prompt_embeds) * 30

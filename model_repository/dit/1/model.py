@@ -11,6 +11,7 @@ from qwen_image.dit.load import load_transformer
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.step import StepRow, advance, draw_start
 from qwen_image.errors import InvalidRequest
+from qwen_image.gpu_memory import gpu_memory
 from qwen_image.serving.backend import ModelSettings, error_response, log_warm
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import array, optional_array, response, text_column
@@ -54,7 +55,7 @@ class TritonPythonModel:
             (height // multiple, width // multiple), settings.integer("max_image_tokens"), checkpoint.max_text_tokens
         )
         self._metrics.add("qwen_image_dit_graph_misses_total", self._engine.graph_misses)
-        log_warm(settings.name, time.perf_counter() - start)
+        log_warm(settings.name, time.perf_counter() - start, gpu_memory())
 
     def finalize(self):
         self._metrics.close()

@@ -15,6 +15,7 @@ from qwen_image.dit.fused.modulations import IMAGE, PER_BLOCK, TEXT
 from qwen_image.dit.fused.rows import Rows
 
 Tensors = Mapping[str, torch.Tensor]
+FEED_FORWARD_ROWS = 16_384  # at a time: their four times wider layer is the largest tensor of a step
 
 
 class BlockStream:
@@ -41,9 +42,11 @@ class BlockStream:
 
     def feed_forward_branch(self, rows: Rows, batch: int) -> torch.Tensor:
         """(R · N, dim) -> (R, N, dim)."""
-        wide = self._up.gelu(rows, quantise=self._down.takes_fp8)
-        branch: torch.Tensor = self._down(wide).unflatten(0, (batch, -1))
-        return branch
+        parts = [
+            self._down(self._up.gelu(part, quantise=self._down.takes_fp8)) for part in rows.chunks(FEED_FORWARD_ROWS)
+        ]
+        branch = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return branch.unflatten(0, (batch, -1))
 
 
 class FusedBlock:

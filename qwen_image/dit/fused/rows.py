@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,12 @@ class Rows:
         """Of every one of `batch` equal parts the rows from `first` on."""
         scale = None if self.scale is None else _part(self.scale, batch, first)
         return Rows(_part(self.values, batch, first), scale)
+
+    def chunks(self, most: int) -> Iterator[Rows]:
+        """All rows in order, at most so many at a time."""
+        for start in range(0, self.values.shape[0], most):
+            end = start + most
+            yield Rows(self.values[start:end], None if self.scale is None else self.scale[start:end])
 
 
 def _part(rows: torch.Tensor, batch: int, first: int) -> torch.Tensor:
