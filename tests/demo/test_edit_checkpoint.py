@@ -140,11 +140,11 @@ def test_streamed_previews_end_in_the_edit(client: Client) -> None:
 
 
 def test_held_out_edits_are_right_through_the_server(server: TritonServer) -> None:
-    questions = exam()[::6]
+    questions = exam()[::8]
     report = evaluate_edits(through_server(server.grpc_url), questions)
     assert {question.edit.kind for question in questions} == set(EXAM)
     wrong = {questions[i].prompt: report.verdicts[i].seen for i in report.failures()}
-    assert report.scores["everything"] >= 0.75, wrong  # of 35; the whole exam asks for 85 %
+    assert report.scores["everything"] >= 0.75, wrong  # of 26; the whole exam asks for 85 %
 
 
 def test_the_exam_needs_a_ready_server() -> None:
