@@ -15,6 +15,7 @@ import gradio as gr
 from qwen_image_client import AsyncClient, GeneratedImage, Preview, QwenImageClientError
 from qwen_image_page import words
 from qwen_image_page.album import Album, Shot
+from qwen_image_page.checking import Checker
 from qwen_image_page.facts import Facts, ServerAway, ask_server
 from qwen_image_page.fitting import fitted, refilled
 from qwen_image_page.form import Form
@@ -34,6 +35,7 @@ class Page:
         self._settings = settings
         self._root = root
         self._client = AsyncClient(settings.url)
+        self._checker = Checker(settings.url)
         self._runs = Runs()
         with gr.Blocks(
             title="Qwen-Image", analytics_enabled=False, delete_cache=(settings.sweep_s, settings.file_age_s)
@@ -49,6 +51,7 @@ class Page:
 
     async def close(self) -> None:
         await self._client.close()
+        await self._checker.close()
 
     def _connect(self) -> None:
         inputs, buttons, shown = self._layout.inputs, self._layout.buttons, self._layout.shown
@@ -91,11 +94,9 @@ class Page:
         self, form: Form, arguments: dict[str, Any], album: Album | None, session: str
     ) -> AsyncGenerator[Updates, None]:
         album, began, reached = album or Album.new(self._root), time.monotonic(), words.status("Stopped.")
-        stream = self._client.stream_edit if form.edits else self._client.stream
-        source = stream(**arguments, preview_every=self._settings.preview_every(form.num_inference_steps))
         final: Sequence[GeneratedImage] = ()
         try:
-            async with self._runs.started(session, source) as batches:
+            async with self._runs.started(session, self._previews(form, arguments)) as batches:
                 yield self._busy() | {self._album: album}
                 await asyncio.to_thread(album.forget_previews)
                 async for batch in batches:
@@ -109,6 +110,15 @@ class Page:
         album = await asyncio.to_thread(album.added, final, self._settings.max_shots)
         done = words.finished(len(final), time.monotonic() - began)
         yield self._idle() | self._shown(album, album.shots[0]) | {self._layout.shown.status: done}
+
+    async def _previews(self, form: Form, arguments: Mapping[str, Any]) -> AsyncGenerator[Preview, None]:
+        """The stream of a request that the server takes."""
+        await self._checker.check(arguments, edits=form.edits)
+        stream = self._client.stream_edit if form.edits else self._client.stream
+        every = self._settings.preview_every(form.num_inference_steps)
+        async with aclosing(stream(**arguments, preview_every=every)) as previews:
+            async for preview in previews:
+                yield preview
 
     async def _on_the_way(self, batch: Sequence[Preview], album: Album) -> Updates:
         """The newest step of a batch, with its newest pictures: most steps have none."""
