@@ -28,7 +28,7 @@ def read_arguments(arguments: Sequence[str] | None = None) -> tuple[GatewaySetti
     """
     given = vars(_parser().parse_args(arguments))
     address = Address(given.pop("host"), given.pop("port"))
-    return GatewaySettings(**{**given, "cors_origins": tuple(given["cors_origins"])}), address
+    return GatewaySettings(**{**given, "cors_origins": tuple(given["cors_origins"] or ())}), address
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     def add(flag: str, help_text: str, default: object, **options: object) -> None:
-        known = "" if default in (None, ()) or default is False else " (default: %(default)s)"
+        known = "" if default is None or default is False else " (default: %(default)s)"
         parser.add_argument(flag, help=help_text + known, default=default, **options)  # type: ignore[arg-type]
 
     add("--url", "Triton's gRPC host:port; it may come up later", _SETTINGS.url)
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--cors-origin",
         "an origin whose web pages may ask, * for all; may be given several times",
-        (),
+        None,
         action="append",
         dest="cors_origins",
     )

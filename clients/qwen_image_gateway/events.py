@@ -13,6 +13,7 @@ from qwen_image_client import GeneratedImage, Preview
 from qwen_image_gateway.answers import Usage, base64_of, recipe_of, size_of
 from qwen_image_gateway.errors import ApiError
 from qwen_image_gateway.fields import Fields
+from qwen_image_gateway.steps import preview_steps
 
 Kind: TypeAlias = Literal["image_generation", "image_edit"]
 
@@ -65,20 +66,24 @@ class ErrorEvent(Event):
 
 
 async def events_of(
-    kind: Kind, fields: Fields, previews: AsyncGenerator[Preview, None]
+    kind: Kind, fields: Fields, preview_every: int, previews: AsyncGenerator[Preview, None]
 ) -> AsyncGenerator[Event | None, None]:
     """The events that a stream's previews become; None for a step that has nothing to show."""
+
+    def wanted(preview: Preview) -> frozenset[int]:
+        return preview_steps(preview.num_inference_steps, preview_every, fields.partial_images or 0)
+
     shown = 0
     async with aclosing(previews):
         async for preview in previews:
             (image,) = preview.images
             if preview.is_final:
                 yield await _completed(kind, fields, image)
-            elif image.image is None or shown >= (fields.partial_images or 0):
-                yield None
-            else:
+            elif image.image is not None and preview.step in wanted(preview):
                 yield await _partial(kind, fields, preview, shown)
                 shown += 1
+            else:
+                yield None
 
 
 async def _picture(fields: Fields, image: GeneratedImage) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from qwen_image.params import STRENGTH, GenerationParams
 from qwen_image.schedule import steps_skipped
 
@@ -17,5 +19,12 @@ def expected_steps(asked: int | None, strength: float | None, *, from_picture: b
 
 
 def preview_interval(steps: int, partial_images: int) -> int:
-    """Steps from one preview to the next, so that so many come before the last step, evenly spread."""
+    """Steps from one preview to the next, so that so many come before the last step."""
     return max(1, steps // (partial_images + 1))
+
+
+def preview_steps(steps: int, every: int, partial_images: int) -> frozenset[int]:
+    """After which steps a preview is shown: of those that are decoded, the nearest to an even spread."""
+    apart = steps / (partial_images + 1)
+    nearest = (every * math.floor(number * apart / every + 0.5) for number in range(1, partial_images + 1))
+    return frozenset(step for step in nearest if 0 < step < steps)

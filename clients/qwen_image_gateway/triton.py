@@ -14,6 +14,7 @@ from qwen_image_client import AsyncClient, GeneratedImage, InvalidRequest, Previ
 from qwen_image_client.address import Address
 from qwen_image_client.call import Models, Task
 from qwen_image_client.settings import PROBE_TIMEOUT_S, TASKS
+from qwen_image_client.transport.grpc_codec import CHANNEL_OPTIONS
 from qwen_image_gateway.errors import not_ready
 from qwen_image_gateway.orders import Order
 from qwen_image_gateway.settings import GatewaySettings, SettingsError
@@ -43,7 +44,7 @@ class Triton:
         self._tracing = tracing
         # Who is refused is told at once: it is for callers to try again.
         self._client = AsyncClient(settings.url, timeout_s=settings.timeout_s, retries=0, headers=CurrentTrace())
-        self._probe = InferenceServerClient(address.host_and_port, ssl=address.is_secure)
+        self._probe = InferenceServerClient(address.host_and_port, ssl=address.is_secure, channel_args=CHANNEL_OPTIONS)
 
     async def close(self) -> None:
         await self._client.close()

@@ -50,7 +50,8 @@ async def _answer(request: Request, kind: Kind, fields: Fields, order: Order) ->
         request.scope[USER] = fields.user
     if fields.stream:
         previews = service.triton.previews(order, request_id)
-        return EventResponse(events_of(kind, fields, previews), service.settings.keep_alive_s)
+        events = events_of(kind, fields, order.preview_every, previews)
+        return EventResponse(events, service.settings.keep_alive_s)
 
     async def paint() -> Pictures:
         return await pictures_of(await service.triton.images(order, request_id), fields)

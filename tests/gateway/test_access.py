@@ -1,0 +1,116 @@
+"""Who may ask: keys, and web pages of other origins."""
+
+from __future__ import annotations
+
+import os
+
+import httpx
+import openai
+import pytest
+
+from qwen_image_gateway.keys import Keys
+from qwen_image_gateway.settings import SettingsError
+from tests.gateway.running import gateway_over
+
+ORIGIN = "https://pictures.example"
+
+
+@pytest.fixture(scope="module")
+def keys_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text("# ours\nfirst-key\n\n  second-key  \n# third-key\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def locked(server, keys_file, tmp_path_factory):
+    """A gateway with keys that pages of one origin may ask."""
+    options = ("--api-keys", str(keys_file), "--cors-origin", ORIGIN)
+    with gateway_over(server.grpc_url, tmp_path_factory.mktemp("locked"), *options) as running:
+        yield running
+
+
+@pytest.mark.parametrize("key", ["first-key", "second-key"])
+def test_every_key_of_the_file_opens(locked, key):
+    with locked.client(key) as client:
+        assert client.models.list().data
+
+
+@pytest.mark.parametrize("key", ["first", "first-key2", "# ours", "third-key", "schlüssel".encode().decode("latin-1")])
+def test_what_is_not_a_key_is_refused_and_not_repeated(locked, key):
+    answer = httpx.get(f"{locked.url}/v1/models", headers={"authorization": f"Bearer {key}".encode("latin-1")})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["type"]) == (401, "invalid_api_key", "authentication_error")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert key not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/openapi.json", "/metrics", "/nowhere"])
+def test_everything_but_health_asks_for_a_key(locked, path):
+    assert httpx.get(f"{locked.url}{path}").status_code == 401
+    assert httpx.get(f"{locked.url}{path}", headers={"authorization": "Basic first-key"}).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready"])
+def test_health_is_open(locked, path):
+    assert httpx.get(f"{locked.url}{path}").status_code == 200
+
+
+def test_openais_client_raises_an_authentication_error(locked):
+    with locked.client("wrong") as client, pytest.raises(openai.AuthenticationError, match="isn't known"):
+        client.images.generate(prompt="a star")
+
+
+def test_a_page_of_an_allowed_origin_may_ask_and_sees_errors(locked):
+    preflight = httpx.options(
+        f"{locked.url}/v1/images/generations",
+        headers={
+            "origin": ORIGIN,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "authorization,content-type",
+        },
+    )
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == ORIGIN
+    refused = httpx.get(f"{locked.url}/v1/models", headers={"origin": ORIGIN})
+    assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, ORIGIN)
+    assert "x-request-id" in refused.headers["access-control-expose-headers"]
+
+
+def test_a_page_of_another_origin_may_not(locked):
+    answer = httpx.get(f"{locked.url}/v1/models", headers={"origin": "https://elsewhere.example"})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_no_origin_may_ask_unless_it_is_allowed(gateway):
+    answer = httpx.get(f"{gateway.url}/v1/models", headers={"origin": ORIGIN})
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_keys_are_read_again_when_their_file_changes(tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("old\n")
+    keys = Keys(file)
+    file.write_text("new\n")
+    os.utime(file, ns=(0, 0))
+    assert keys.know("new")
+    assert not keys.know("old")
+
+
+def test_keys_stay_as_they_were_when_their_file_is_damaged(tmp_path):
+    file = tmp_path / "keys"
+    file.write_text("old\n")
+    keys = Keys(file)
+    file.write_text("# none\n")
+    assert keys.know("old")
+    file.unlink()
+    assert keys.know("old")
+
+
+@pytest.mark.parametrize("content", [None, "", "# nothing\n", "\n"])
+def test_a_file_without_a_key_is_refused_at_the_start(tmp_path, content):
+    file = tmp_path / "keys"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SettingsError, match="API keys"):
+        Keys(file)

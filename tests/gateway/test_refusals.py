@@ -1,0 +1,160 @@
+"""What isn't allowed is told in OpenAI's shape: which field, what arrived, what to do."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import httpx
+import openai
+import pytest
+
+from tests.gateway.running import gateway_over
+from tests.pictures import picture, png
+
+PHOTO = png(picture(64, 64))
+IMAGE = ("a.png", PHOTO)
+NOT_ALLOWED = [
+    ({"prompt": ""}, "prompt", "at least 1 character"),
+    ({"prompt": " \n"}, "prompt", "is empty"),
+    ({"prompt": "word " * 3000}, "prompt", "tokens"),
+    ({"n": 0}, "n", "greater than or equal to 1"),
+    ({"n": 11}, "n", "less than or equal to 10"),
+    ({"n": "2"}, "n", "valid integer"),
+    ({"n": 2, "stream": True}, "n", "ask n times"),
+    ({"size": "64"}, "size", "WIDTHxHEIGHT"),
+    ({"size": "65x64"}, "size", "width=65"),
+    ({"size": "4096x64"}, "size", "width=4096"),
+    ({"response_format": "url"}, "response_format", "no picture is kept here"),
+    ({"output_format": "gif"}, "output_format", "'png', 'jpeg' or 'webp'"),
+    ({"output_compression": 101, "output_format": "jpeg"}, "output_compression", "less than or equal to 100"),
+    ({"output_compression": 50}, "output_compression", "png loses nothing"),
+    ({"quality": "high"}, "quality", "num_inference_steps decides"),
+    ({"background": "transparent"}, "background", "no transparency"),
+    ({"moderation": "low"}, "moderation", "moderates nothing"),
+    ({"partial_images": 4, "stream": True}, "partial_images", "less than or equal to 3"),
+    ({"partial_images": 1}, "partial_images", "streams only"),
+    ({"stream": "true"}, "stream", "valid boolean"),
+    ({"num_inference_steps": 201}, "num_inference_steps", "200"),
+    ({"num_inference_steps": 201, "stream": True}, "num_inference_steps", "200"),
+    ({"true_cfg_scale": 51, "negative_prompt": ""}, "true_cfg_scale", "50"),
+    ({"true_cfg_scale": 1e300, "negative_prompt": ""}, "true_cfg_scale", "FP32"),
+    ({"guidance_scale": 3.5}, "guidance_scale", "use true_cfg_scale"),
+    ({"seed": -1}, "seed", "greater than or equal to 0"),
+    ({"seed": 2**63 - 1, "n": 2}, "seed", "INT64"),
+    ({"strength": 0.5}, "strength", "no field that is known"),
+    ({"style": "vivid"}, "style", "no field that is known"),
+    ({"\ud800": 1}, None, "unicode"),
+    ({"user": "x" * 300}, "user", "at most 256"),
+]
+
+
+@pytest.mark.parametrize(("fields", "param", "words"), NOT_ALLOWED, ids=lambda value: str(value)[:40])
+def test_a_field_that_is_not_allowed_is_named_with_what_is(gateway, fields, param, words):
+    body = json.dumps({"prompt": "a star", **fields}).encode()
+    answer = httpx.post(
+        f"{gateway.url}/v1/images/generations", content=body, headers={"content-type": "application/json"}, timeout=60
+    )
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"], error["param"]) == (400, "invalid_request_error", param)
+    assert words in error["message"]
+    assert error["code"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "missing"),
+        (b"{", "no JSON"),
+        (b"[]", "JSON object"),
+        (b"\xff\xfe", "no JSON|parsing"),
+        (b'{"prompt": NaN}', "prompt"),
+        (b'{"seed": ' + b"9" * 5000 + b"}", "parsing"),
+        (b"[" * 100_000, "parsing|no JSON"),
+    ],
+)
+def test_a_body_that_is_no_json_object_is_refused(gateway, body, words):
+    answer = httpx.post(
+        f"{gateway.url}/v1/images/generations", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert any(each in answer.json()["error"]["message"] for each in words.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("options", "param", "words"),
+    [
+        ({"extra_body": {"style": "vivid"}}, "style", "no field that is known"),
+        ({"extra_body": {"stream": "yes"}}, "stream", "valid boolean"),
+        ({"extra_body": {"strength": 2}}, "strength", "less than or equal to 1"),
+        ({"extra_body": {"strength": "nan"}}, "strength", "finite"),
+        ({"n": 11}, "n", "less than or equal to 10"),
+        ({"image": b""}, "image", "empty"),
+        ({"image": b"GIF89a"}, "image", "PNG"),
+        ({"image": PHOTO[:-30]}, "image", "input_image 0"),
+        ({"image": [PHOTO, PHOTO]}, "image", "starts from one"),
+        ({"mask": b"no picture"}, "mask", "mask_image"),
+        ({"response_format": "url"}, "response_format", "no picture is kept here"),
+        ({"model": "dall-e-2"}, "model", "isn't served"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_form_is_checked_as_strictly(client, options, param, words):
+    with pytest.raises((openai.BadRequestError, openai.NotFoundError), match=words) as refused:
+        client.images.edit(**{"image": PHOTO, "prompt": "a star", **options})
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"data": {"prompt": "a"}}, "must be multipart/form-data"),
+        ({"data": {"prompt": "a"}, "files": {"other": IMAGE}}, "only image and mask are files"),
+        ({"data": {"prompt": "a", "image": "data:..."}, "files": {"mask": IMAGE}}, "must be a file"),
+        ({"data": {"prompt": ["a", "b"]}, "files": {"image": IMAGE}}, "given twice"),
+        ({"data": {}, "files": {"image": IMAGE}}, "prompt is missing"),
+        ({"data": {"prompt": "a"}, "files": {"mask": IMAGE}}, "image is missing"),
+        (
+            {"data": {"prompt": "a"}, "files": [("image", IMAGE), *[("mask", ("m.png", PHOTO))] * 2]},
+            "2 masks",
+        ),
+        ({"content": b"--x", "headers": {"content-type": "multipart/form-data"}}, "boundary"),
+        ({"json": {"prompt": "a"}}, "must be multipart/form-data"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_form_that_is_put_together_wrongly_is_refused(gateway, form, words):
+    answer = httpx.post(f"{gateway.url}/v1/images/edits", **form)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/images", 404, "not_found"),
+        ("GET", "/v1/images/generations", 405, "method_not_allowed"),
+        ("GET", "/v1/models/dall-e-3", 404, "model_not_found"),
+        ("POST", "/health", 405, "method_not_allowed"),
+    ],
+)
+def test_other_paths_and_methods_are_errors_of_the_same_shape(gateway, method, path, status, code):
+    answer = httpx.request(method, f"{gateway.url}{path}")
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+    assert ("allow" in answer.headers) == (status == 405)
+
+
+def test_while_triton_is_not_there_the_gateway_lives_and_says_so(tmp_path):
+    with gateway_over("localhost:9", tmp_path) as gateway, gateway.client() as client:
+        with urllib.request.urlopen(f"{gateway.url}/health", timeout=10) as answer:
+            assert json.load(answer) == {"status": "live"}
+        with pytest.raises(urllib.error.HTTPError) as not_ready:
+            urllib.request.urlopen(f"{gateway.url}/health/ready", timeout=30)
+        assert not_ready.value.code == 503
+        assert not_ready.value.headers["retry-after"] == "1"
+        not_ready.value.close()
+        with pytest.raises(openai.InternalServerError, match="Triton can't be asked") as refused:
+            client.images.generate(prompt="a star")
+        assert (refused.value.status_code, refused.value.code) == (503, "not_ready")
