@@ -77,7 +77,7 @@ class Visitor:
         return str(self.page.locator("#status").inner_text())
 
     def wait_for_a_step(self) -> None:
-        self.page.locator("#status", has_text=re.compile(r"^Step \d")).wait_for()
+        self.page.locator("#status", has_text=re.compile(r"Step \d")).wait_for()
 
     def wait_for_picture(self) -> None:
         """One more in the gallery than when the last was asked for, and on the stage."""
