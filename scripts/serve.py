@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from types import FrameType
 from qwen_image.checkpoint import LoadFormat
 from qwen_image.errors import QwenImageError
 from qwen_image.serving.tritonserver import Ports, TritonServer
-from scripts.serving import checkpoint_folder, running_server, show
+from scripts.serving import RunningGateway, checkpoint_folder, running_gateway, running_server, show
 
 PAINTS = """
 Command line   .venv/bin/qwen-image generate "a red circle above a blue square" --url {grpc}
@@ -22,6 +23,8 @@ tritonclient   python clients/examples/tritonclient_grpc.py {grpc} picture.png
 EDITS = """
 Command line   .venv/bin/qwen-image edit "make the circle blue" --image picture.png --url {grpc}
 tritonclient   python clients/examples/edit.py {grpc} edited.png picture.png
+"""
+GATEWAY = """OpenAI client  OpenAI(base_url="{gateway}/v1", api_key="none").images.generate(prompt="a red circle")
 """
 ANYHOW = """Metrics        {metrics}
 Models         http://{http}/v2/models/{model} (metadata: every input and output)
@@ -47,14 +50,21 @@ def main() -> int:
     parser.add_argument("--http-port", type=int, default=8000, help="0 picks free ports for all three")
     parser.add_argument("--grpc-port", type=int, default=8001)
     parser.add_argument("--metrics-port", type=int, default=8002)
+    parser.add_argument("--gateway", action="store_true", help="OpenAI's images API, too: docs/gateway.md")
+    parser.add_argument("--gateway-port", type=int, default=8080, help="a free one with --http-port 0")
     options = parser.parse_args()
     ports = Ports(options.http_port, options.grpc_port, options.metrics_port) if options.http_port else Ports.free()
+    gateway_port = options.gateway_port if options.http_port else None
     try:
         folder = checkpoint_folder(options.checkpoint, options.revision, options.load_format)
-        with running_server(folder, ports, options.host, options.load_format) as server:
+        with (
+            running_server(folder, ports, options.host, options.load_format) as server,
+            contextlib.ExitStack() as stack,
+        ):
+            gateway = stack.enter_context(running_gateway(server, gateway_port)) if options.gateway else None
             asked = end_asked_for()  # before anybody is told that Ctrl-C stops it
-            print(how_to_call(server), flush=True)
-            return wait_for_end(server, asked)
+            print(how_to_call(server, gateway), flush=True)
+            return wait_for_end(server, gateway, asked)
     except QwenImageError as error:
         show(f"error: {error}\n")
         return 1
@@ -62,13 +72,14 @@ def main() -> int:
         return 130
 
 
-def how_to_call(server: TritonServer) -> str:
+def how_to_call(server: TritonServer, gateway: RunningGateway | None) -> str:
     edits = (server.repository / "qwen_image_edit").is_dir()
-    return ((EDITS if edits else PAINTS) + ANYHOW).format(
+    return ((EDITS if edits else PAINTS) + (GATEWAY if gateway else "") + ANYHOW).format(
         http=server.http_url,
         grpc=server.grpc_url,
         metrics=server.metrics_url,
         model="qwen_image_edit" if edits else "qwen_image",
+        gateway=gateway.url if gateway else None,
     )
 
 
@@ -84,11 +95,14 @@ def end_asked_for() -> threading.Event:
     return asked
 
 
-def wait_for_end(server: TritonServer, asked: threading.Event) -> int:
-    """Until it is asked for (0), or until the server ends by itself (1)."""
+def wait_for_end(server: TritonServer, gateway: RunningGateway | None, asked: threading.Event) -> int:
+    """Until it is asked for (0), or until the server or the gateway ends by itself (1)."""
     while not asked.wait(0.5):
         if server.process is not None and server.process.poll() is not None:
             show(f"tritonserver ended with code {server.process.returncode}:\n{server.log_tail()}\n")
+            return 1
+        if gateway is not None and gateway.process.poll() is not None:
+            show(f"the gateway ended with code {gateway.process.returncode}:\n{gateway.log_path.read_text()}\n")
             return 1
     show("stopping: images in flight are finished first\n")
     return 0

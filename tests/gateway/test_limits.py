@@ -12,13 +12,8 @@ import openai
 import pytest
 from PIL import Image
 
-from build.repository import render_repository
-from build.settings import Settings
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.gateway.running import gateway_over
 from tests.pictures import picture, png
-from tests.serving.raw import metrics
 
 MIB = 1024**2
 LONG = {"prompt": "a long one", "size": "512x512", "num_inference_steps": 40}
@@ -69,24 +64,30 @@ def test_a_picture_of_too_many_pixels_is_refused_by_its_header(client, name, sid
     assert (refused.value.status_code, refused.value.code) == (413, "picture_too_large")
 
 
-@pytest.fixture(scope="module")
-def narrow_server(tiny_checkpoint, tmp_path_factory):
-    """One image at a time, and one that waits."""
-    folder = tmp_path_factory.mktemp("narrow")
-    settings = Settings(max_images_in_flight=1, max_images_waiting=1)
-    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", settings=settings)
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
+def test_a_full_queue_in_triton_is_a_429(gateway, at_once):
+    """By its defaults it paints 16 pictures at a time and has 64 wait; here come 100."""
+
+    def ask(_: int) -> httpx.Response:
+        fields = {"prompt": "a star", "size": "256x256", "num_inference_steps": 30, "n": 10}
+        return httpx.post(f"{gateway.url}/v1/images/generations", json=fields, timeout=120)
+
+    answers = at_once(ask, range(10))
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert 0 < len(refused) < 10
+    assert {answer.status_code for answer in refused} == {429}
+    assert {answer.json()["error"]["code"] for answer in refused} == {"queue_full"}
+    assert {answer.headers["retry-after"] for answer in refused} == {"1"}
+    assert gateway.metric('qwen_image_gateway_errors_total{code="queue_full"}') == len(refused)
 
 
-def test_a_full_queue_in_triton_is_a_429(narrow_server, tmp_path):
-    with gateway_over(narrow_server.grpc_url, tmp_path) as gateway, gateway.client() as client:
-        with pytest.raises(openai.RateLimitError, match="the queue is full") as refused:
-            client.images.generate(prompt="a star", n=4, size="256x256")
-        assert refused.value.code == "queue_full"
-        assert refused.value.response.headers["retry-after"] == "1"
-        assert gateway.metric('qwen_image_gateway_errors_total{code="queue_full"}') == 1
+def test_openais_client_raises_a_rate_limit_error(server, tmp_path):
+    with gateway_over(server.grpc_url, tmp_path, "--max-requests", "1") as gateway, gateway.client() as client:
+        connection = began(gateway, "/v1/images/generations", {"content-length": "9"})
+        while gateway.metric('qwen_image_gateway_requests_in_flight{route="/v1/images/generations"}') < 1:
+            time.sleep(0.01)
+        with pytest.raises(openai.RateLimitError, match="as many as are taken"):
+            client.images.generate(prompt="a star")
+        connection.close()
 
 
 def test_more_requests_than_are_taken_are_a_429_at_once_whatever_they_ask(server, tmp_path):

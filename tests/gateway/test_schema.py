@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, strategies
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from tests.pictures import picture, png
+
+schemathesis.openapi.format("binary", strategies.sampled_from([png(picture(64, 64)), b"no picture"]))
 schema = schemathesis.pytest.from_fixture("document")
 
 

@@ -1,0 +1,93 @@
+"""The gateway as it is started: beside the server by `scripts/serve`, and by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from qwen_image_gateway import GatewaySettings, create_app
+from qwen_image_gateway.settings import SettingsError
+from tests.gateway.running import gateway_over
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_serve_starts_a_gateway_beside_the_server_and_ends_both(tiny_checkpoint):
+    command = [sys.executable, "-m", "scripts.serve", "--checkpoint", tiny_checkpoint, "--http-port", "0", "--gateway"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
+        said = "".join(iter(serving.stdout.readline, "Ctrl-C stops the server.\n"))
+        url = re.search(r'base_url="(\S+)"', said)[1]
+        with OpenAI(base_url=url, api_key="none") as client:
+            answer = client.images.generate(prompt="a star", size="64x64", extra_body={"num_inference_steps": 1})
+        assert answer.data[0].b64_json
+        os.kill(serving.pid, signal.SIGINT)
+        assert serving.wait(60) == 0
+        assert "stopping: images in flight are finished first" in serving.stderr.read()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/models")
+
+
+@pytest.mark.parametrize("command", [["qwen-image-gateway"], [sys.executable, "-m", "qwen_image_gateway"]])
+def test_the_command_line_tells_every_setting_with_its_default(command):
+    program = command[0] if len(command) > 1 else Path(sysconfig.get_path("scripts")) / command[0]
+    if not Path(program).exists():
+        pytest.skip("the environment was set up before the command existed: run scripts/setup")
+    said = subprocess.run([program, *command[1:], "--help"], capture_output=True, text=True, check=True).stdout
+    for name in ("--url", "--api-keys", "--max-requests", "--cors-origin", "--otlp-endpoint", "--page"):
+        assert name in said
+    assert f"default: {GatewaySettings().max_upload_bytes}" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--api-keys", "/nowhere"], "can't be read"),
+        (["--url", "http://localhost:8000"], "must be Triton's gRPC address"),
+        (["--max-requests", "0"], "max_requests=0 must be more than 0"),
+        (["--page", "--api-keys", "/nowhere"], "knows no keys"),
+    ],
+)
+def test_settings_that_can_not_be_used_are_told_at_the_start(options, words):
+    command = [sys.executable, "-m", "qwen_image_gateway", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr
+
+
+def test_the_page_without_gradio_names_the_command_that_installs_it(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] in ("gradio", "qwen_image_page")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [_Without("gradio"), *sys.meta_path])
+    with pytest.raises(SettingsError, match=r"pip install 'qwen-image-triton\[page\]'"):
+        create_app(GatewaySettings(page=True))
+
+
+class _Without:
+    """Finds no package of one name, as if it weren't installed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_with_the_page_the_api_stays_as_it_is(server, tmp_path):
+    with gateway_over(server.grpc_url, tmp_path, "--page") as gateway:
+        page = httpx.get(f"{gateway.url}/", follow_redirects=True)
+        assert page.status_code == 200
+        assert "text/html" in page.headers["content-type"]
+        assert page.url.path.startswith("/page")
+        assert httpx.get(f"{gateway.url}/v1/models").json()["data"][0]["id"] == "qwen_image"
+        assert httpx.get(f"{gateway.url}/v1/nothing").json()["error"]["code"] == "not_found"
