@@ -9,7 +9,7 @@ import uvicorn
 
 from qwen_image_page import mount
 
-_LEAVE_S = 3  # that browsers have to close their connections
+_LEAVE_S = 1  # that browsers have to close their connections
 
 
 def main() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,13 @@ def mount(app: fastapi.FastAPI, url: str) -> fastapi.FastAPI:
         url: Triton's gRPC host:port. The server may come up later.
     """
     settings = PageSettings(url)
+    page = _with_a_loop_running(lambda: _mounted(app, settings))
+    app.add_api_route("/", _to_the_page(settings.path), include_in_schema=False)
+    _close_with(app, page)
+    return app
+
+
+def _mounted(app: fastapi.FastAPI, settings: PageSettings) -> Page:
     page = Page(settings, private_folder())
     gr.mount_gradio_app(
         app,
@@ -47,9 +55,24 @@ def mount(app: fastapi.FastAPI, url: str) -> fastapi.FastAPI:
         css_paths=[STYLE],
         js=KEYS,
     )
-    app.add_api_route("/", _to_the_page(settings.path), include_in_schema=False)
-    _close_with(app, page)
-    return app
+    return page
+
+
+def _with_a_loop_running(build: Callable[[], Page]) -> Page:
+    """gradio makes an event loop for each of its locks, and leaves it open, where none is running."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        loop = asyncio.new_event_loop()
+        try:
+            return loop.run_until_complete(_coroutine(build))
+        finally:
+            loop.close()
+    return build()
+
+
+async def _coroutine(build: Callable[[], Page]) -> Page:
+    return build()
 
 
 @functools.cache

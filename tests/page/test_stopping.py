@@ -9,7 +9,7 @@ CANCELLED = "qwen_image_cancelled_images_total"
 FINISHED = "qwen_image_images_total"
 
 
-def test_stop_ends_the_work_on_the_server(visitor, demo_server):
+def test_stop_ends_the_work_on_the_server_and_the_next_is_painted(visitor, demo_server):
     cancelled, done = count(demo_server, CANCELLED), count(demo_server, FINISHED)
     visitor.paint("a green star", steps=200, count=8)
     visitor.wait_for_a_step()
@@ -19,13 +19,6 @@ def test_stop_ends_the_work_on_the_server(visitor, demo_server):
     wait_until(demo_server, CANCELLED, cancelled + 8)
     assert count(demo_server, FINISHED) == done
     assert visitor.thumbnails().count() == 0
-
-
-def test_after_a_stop_the_next_picture_is_painted(visitor):
-    visitor.paint("a green star", steps=200, count=8)
-    visitor.wait_for_a_step()
-    visitor.press("stop")
-    visitor.wait_for_status("Stopped")
     visitor.paint("a green star", steps=2, count=1)
     visitor.wait_for_picture()
 
