@@ -12,6 +12,7 @@ _WORDS = {
     400: "A field isn't allowed; the message says which, and what is.",
     401: "No API key, or none that is known.",
     404: "The model isn't served.",
+    408: "The body didn't come in time.",
     413: "The body or a picture is too large.",
     429: "As many requests as are taken are in work; Retry-After says when to try again.",
     502: "Triton failed.",

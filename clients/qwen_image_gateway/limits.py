@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,7 @@ class Limits:
         if scope["type"] != "http" or scope["path"] not in self._body_bytes or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = _Body(receive, self._body_bytes[scope["path"]])
+        body = _Body(receive, self._body_bytes[scope["path"]], time.monotonic() + self._settings.body_timeout_s)
         try:
             self._check_room()
             body.check_announced(Headers(scope=scope).get("content-length"))
@@ -51,22 +53,31 @@ class Limits:
 
 @dataclass(slots=True)
 class _Body:
-    """A request's body, counted while it is read."""
+    """A request's body, counted and timed while it is read: a slow one holds a place that others want."""
 
     source: Receive
     max_bytes: int
+    until_s: float
     read_bytes: int = 0
+    is_read: bool = False
 
     def check_announced(self, length: str | None) -> None:
         if length is not None and int(length) > self.max_bytes:
             raise self._too_large()
 
     async def receive(self) -> Any:
-        message = await self.source()
+        message = await (self.source() if self.is_read else self._in_time())
         self.read_bytes += len(message.get("body", b""))
+        self.is_read = not message.get("more_body", False)
         if self.read_bytes > self.max_bytes:
             raise self._too_large()
         return message
+
+    async def _in_time(self) -> Any:
+        try:
+            return await asyncio.wait_for(self.source(), self.until_s - time.monotonic())
+        except TimeoutError as error:
+            raise ApiError(408, "the body didn't come in time", "body_too_slow") from error
 
     def _too_large(self) -> ApiError:
         return ApiError(413, f"the body is over {self.max_bytes} bytes, which is as much as is taken", "body_too_large")

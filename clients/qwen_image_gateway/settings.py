@@ -9,6 +9,16 @@ from qwen_image_client.settings import DEFAULT_TIMEOUT_S
 
 MIB = 1024**2
 
+_POSITIVE = (
+    "max_requests",
+    "max_json_bytes",
+    "max_upload_bytes",
+    "max_picture_pixels",
+    "body_timeout_s",
+    "timeout_s",
+    "keep_alive_s",
+)
+
 
 class SettingsError(ValueError):
     """Settings that can't be used, and what to do."""
@@ -25,6 +35,7 @@ class GatewaySettings:
         max_json_bytes: of the body of a request without pictures.
         max_upload_bytes: of the body of a request with pictures.
         max_picture_pixels: of one picture that is sent, told by its header before it is decoded.
+        body_timeout_s: how long a body may take to come.
         timeout_s: after which a request is answered 504, and its work in Triton ended.
         retry_after_s: what a 429 and a 503 tell the caller to wait.
         keep_alive_s: after which a stream without an event sends a comment, so that no proxy thinks it dead.
@@ -40,6 +51,7 @@ class GatewaySettings:
     max_json_bytes: int = MIB
     max_upload_bytes: int = 64 * MIB
     max_picture_pixels: int = 4096 * 4096
+    body_timeout_s: float = 60.0
     timeout_s: float = DEFAULT_TIMEOUT_S
     retry_after_s: int = 1
     keep_alive_s: float = 15.0
@@ -49,7 +61,7 @@ class GatewaySettings:
     page: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("max_requests", "max_json_bytes", "max_upload_bytes", "max_picture_pixels", "timeout_s"):
+        for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name}={getattr(self, name)} must be more than 0")
         if self.page and self.api_keys is not None:

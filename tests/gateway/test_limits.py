@@ -55,6 +55,17 @@ def test_a_body_that_does_not_say_how_large_it_is_is_refused_once_it_is_too_larg
     assert sent * 65_536 < 32 * MIB
 
 
+def test_a_body_that_does_not_come_gives_its_place_back(server, tmp_path):
+    with gateway_over(server.grpc_url, tmp_path, "--max-requests", "1", "--body-timeout-s", "0.2") as gateway:
+        for route in ("generations", "edits"):
+            headers = {"content-length": "100", "content-type": "multipart/form-data; boundary=x"}
+            connection = began(gateway, f"/v1/images/{route}", headers)
+            answer = connection.getresponse()
+            assert (answer.status, answer.getheader("connection")) == (408, "close")
+            assert b'"code":"body_too_slow"' in answer.read()
+            connection.close()
+
+
 @pytest.mark.parametrize("name", ["image", "mask"])
 @pytest.mark.parametrize("side", [5000, 14_000])
 def test_a_picture_of_too_many_pixels_is_refused_by_its_header(client, name, side):
