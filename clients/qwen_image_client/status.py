@@ -22,6 +22,7 @@ _BY_STATUS: dict[str, type[QwenImageClientError]] = {
     "499": Cancelled,
     "503": ServerUnavailable,
 }
+IN_A_STREAM = "UNKNOWN"  # what an error has that came as a message of a gRPC stream
 # gRPC reports its own transport's failures as UNAVAILABLE too, told apart only by their words.
 _NO_CONNECTION = (
     "failed to connect",
@@ -42,6 +43,7 @@ _BROKEN_CONNECTION = (
 )
 
 
+_STATUS_IN_WORDS = re.compile(r" \[([A-Z_]+)\]$")  # the server ends its words with it: a stream's errors have no other
 _ENSEMBLE_PREFIX = re.compile(r"^in ensemble '[^']*', ")  # tells of Triton's inside, not of the request
 
 
@@ -49,9 +51,12 @@ def error_from_status(status: str, message: str, request_id: str | None) -> Qwen
     """The error for a status the server sent.
 
     Args:
-        status: a gRPC code's name ("UNAVAILABLE") or an HTTP status ("503").
+        status: a gRPC code's name ("UNAVAILABLE") or an HTTP status ("503"); IN_A_STREAM where only the words tell.
     """
     words = _ENSEMBLE_PREFIX.sub("", message)
+    if said := _STATUS_IN_WORDS.search(words):
+        words = words[: said.start()]
+        status = said[1] if status == IN_A_STREAM else status
     kind = _BY_STATUS.get(status, ServerError)
     if status == "400" and words == f"request {request_id} was cancelled":
         kind = Cancelled  # an older Triton has no HTTP status for it and falls back to 400

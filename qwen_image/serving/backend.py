@@ -20,16 +20,21 @@ locale.setlocale(locale.LC_ALL, "C.UTF-8")
 
 # Triton fills its module in only after model.py is imported, so names of it are looked up when they are used.
 STATUS = {InvalidRequest: "INVALID_ARG", Unavailable: "UNAVAILABLE", Cancelled: "CANCELLED", NotHeld: "NOT_FOUND"}
+IN_WORDS = {"INVALID_ARG": "INVALID_ARGUMENT"}  # what gRPC calls a status, where that is another name
 
 
 def error_response(error: BaseException, request_id: str) -> Any:
-    """The response for an error: its own words for ours, the type too for anybody else's. The log has the id."""
+    """The response for an error: its own words for ours, the type too for anybody else's. The log has the id.
+
+    The words end with the status, "... [INVALID_ARGUMENT]": an error in a gRPC stream carries none but in its words.
+    """
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), "INTERNAL")
     message = str(error) if isinstance(error, QwenImageError) else f"{type(error).__name__}: {error}"
     is_expected = status != "INTERNAL"
     log = LOG.info if is_expected else LOG.error
     log("[request %s] %s: %s", request_id or "-", status, message, exc_info=None if is_expected else error)
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, getattr(pb_utils.TritonError, status)))
+    words = f"{message} [{IN_WORDS.get(status, status)}]"
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(words, getattr(pb_utils.TritonError, status)))
 
 
 def log_warm(model: str, seconds: float, memory: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
 
 KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND": NotHeld}
+STATUS_IN_WORDS = re.compile(r" \[[A-Z_]+\]$")  # that `error_response` of the model called put there
 SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
 
 
@@ -48,4 +50,4 @@ def _error(error: Any) -> QwenImageError:
     if SHUTTING_DOWN in error.message():
         return Unavailable("the server is shutting down; send the request again elsewhere")
     kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
-    return kinds.get(error.code(), QwenImageError)(error.message())
+    return kinds.get(error.code(), QwenImageError)(STATUS_IN_WORDS.sub("", error.message()))

@@ -233,6 +233,14 @@ def test_a_stream_says_what_is_wrong_with_its_request(streamer):
         next(streamer.stream("a", height=17))
 
 
+def test_many_refused_streams_leave_the_server_as_it_was(server, streamer):
+    for _ in range(60):
+        with pytest.raises(InvalidRequest, match="seed=-5"):
+            list(streamer.stream("a star", seed=-5))
+    assert server.process.poll() is None
+    assert [preview.step for preview in streamer.stream("a star", num_inference_steps=2)] == [1, 2]
+
+
 def test_several_streams_share_a_client(streamer, at_once):
     last = at_once(lambda seed: list(streamer.stream("a", seed=seed, **QUICK))[-1], range(4))
     assert [preview.images[0].seed for preview in last] == list(range(4))

@@ -38,7 +38,7 @@ class AsyncGrpcTransport:
 
     async def stream(self, call: Call, timeout_s: float | None) -> AsyncGenerator[Tensors, None]:
         rpc = self._stub.ModelStreamInfer(
-            iter([infer_request(call)]), timeout=timeout_s, metadata=metadata(self._connection, is_stream=True)
+            iter([infer_request(call)]), timeout=timeout_s, metadata=metadata(self._connection)
         )
         try:
             async for message in rpc:

@@ -10,7 +10,7 @@ from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
 from qwen_image_client.call import Call, Tensors
 from qwen_image_client.errors import QwenImageClientError
-from qwen_image_client.status import error_from_grpc, error_from_status
+from qwen_image_client.status import IN_A_STREAM, error_from_grpc, error_from_status
 from qwen_image_client.transport.base import Connection
 
 # Images and latents outgrow gRPC's own 4 MB limit. A server that starts up is found within two seconds.
@@ -51,10 +51,10 @@ def stream_tensors(message: Any, call: Call) -> Tensors:
     """The outputs of one ModelStreamInferResponse.
 
     Raises:
-        ServerError: the message carries an error, which older servers send here without a status.
+        QwenImageClientError: the message carries an error.
     """
     if message.error_message:
-        raise error_from_status("UNKNOWN", message.error_message, call.request_id)
+        raise error_from_status(IN_A_STREAM, message.error_message, call.request_id)
     return tensors(message.infer_response, call)
 
 
@@ -63,12 +63,13 @@ def error_from_rpc(error: Any, request_id: str | None) -> QwenImageClientError:
     return error_from_grpc(error.code().name, error.details() or "", request_id)
 
 
-def metadata(connection: Connection, *, is_stream: bool = False) -> tuple[tuple[str, str], ...]:
-    """The headers of one call. A stream asks for real gRPC statuses in place of bare error messages."""
-    headers = {name.lower(): value for name, value in connection.headers.items()}
-    if is_stream:
-        headers["triton_grpc_error"] = "true"
-    return tuple(headers.items())
+def metadata(connection: Connection) -> tuple[tuple[str, str], ...]:
+    """The headers of one call.
+
+    Not among them is `triton_grpc_error`, by which a stream's errors would have statuses of their own: on Triton 2.51 a
+    server ended by itself (signal 11) after some 4 to 25 refused streams that had it.
+    """
+    return tuple((name.lower(), value) for name, value in connection.headers.items())
 
 
 def credentials(connection: Connection) -> Any:

@@ -42,7 +42,7 @@ class GrpcTransport:
 
     def stream(self, call: Call, timeout_s: float | None) -> Generator[Tensors, None, None]:
         rpc = self._stub.ModelStreamInfer(
-            iter([infer_request(call)]), timeout=timeout_s, metadata=metadata(self._connection, is_stream=True)
+            iter([infer_request(call)]), timeout=timeout_s, metadata=metadata(self._connection)
         )
         try:
             for message in rpc:

@@ -45,8 +45,8 @@ class BlockStream:
         parts = [
             self._down(self._up.gelu(part, quantise=self._down.takes_fp8)) for part in rows.chunks(FEED_FORWARD_ROWS)
         ]
-        branch = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return branch.unflatten(0, (batch, -1))
+        branch: torch.Tensor = (parts[0] if len(parts) == 1 else torch.cat(parts)).unflatten(0, (batch, -1))
+        return branch
 
 
 class FusedBlock:
