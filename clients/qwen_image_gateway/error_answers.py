@@ -8,12 +8,13 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from qwen_image_client.errors import QwenImageClientError
 from qwen_image_gateway.errors import RETRY_STATUSES, ApiError, error_from_client
+from qwen_image_gateway.leaving import caller_left
 from qwen_image_gateway.validation import error_from_validation
 
 ERROR_CODE = "qwen_image_gateway.error_code"  # in the scope, for metrics and the log
@@ -43,7 +44,7 @@ def answer_errors(app: FastAPI, retry_after_s: int) -> None:
     async def answer(request: Request, error: Exception) -> ErrorResponse:
         return ErrorResponse(as_api_error(error, request.scope), retry_after_s)
 
-    for kind in (HTTPException, RequestValidationError, QwenImageClientError):
+    for kind in (HTTPException, RequestValidationError, QwenImageClientError, ClientDisconnect):
         app.add_exception_handler(kind, answer)
 
 
@@ -54,6 +55,8 @@ def as_api_error(error: Exception, scope: Mapping[str, Any]) -> ApiError:
             return error
         case QwenImageClientError():
             return error_from_client(error)
+        case ClientDisconnect():
+            return caller_left()
         case RequestValidationError():
             return error_from_validation(error.errors())
         case HTTPException():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -29,9 +28,14 @@ async def unless_caller_leaves(receive: Receive, work: Coroutine[Any, Any, Resul
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()
-        raise ApiError(CLIENT_CLOSED_REQUEST, "the connection was closed", "caller_left")
+        raise caller_left()
     finally:
         await _end(working, leaving)
+
+
+def caller_left() -> ApiError:
+    """The answer to nobody."""
+    return ApiError(CLIENT_CLOSED_REQUEST, "the connection was closed", "caller_left")
 
 
 async def _left(receive: Receive) -> None:
@@ -42,5 +46,4 @@ async def _left(receive: Receive) -> None:
 async def _end(*tasks: asyncio.Task[Any]) -> None:
     for task in tasks:
         task.cancel()
-    with contextlib.suppress(Exception):
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -38,7 +38,7 @@ def error_from_validation(errors: Sequence[Any]) -> ApiError:
 
 def _words(param: str | None, error: Any) -> str:
     if param is None:
-        return f"the body must be a JSON object: {error['msg']}"
+        return f"the body must be a JSON object, sent with content-type: application/json: {error['msg']}"
     value = repr(error["input"])
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
     why = f" ({_WHY[param]})" if param in _WHY else ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
 
 import httpx
 import openai
@@ -79,6 +82,30 @@ def test_a_loop_over_a_stream_that_is_left_cancels_the_work(client, server):
         assert next(iter(events)).partial_image_index == 0
     wait_until_idle(server)
     assert of_samplers(server, "qwen_image_cancelled_images_total") == before + 1
+
+
+def test_a_form_that_breaks_off_is_no_mistake_of_ours(gateway):
+    left = 'qwen_image_gateway_errors_total{code="caller_left"}'
+    before = gateway.metric(left)
+    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
+    connection.putrequest("POST", "/v1/images/edits")
+    connection.putheader("content-type", "multipart/form-data; boundary=x")
+    connection.putheader("content-length", "1000")
+    connection.endheaders(b"--x\r\n")
+    connection.close()
+    while gateway.metric(left) == before:
+        time.sleep(0.05)
+    assert gateway.metric('qwen_image_gateway_errors_total{code="internal_error"}') == 0
+
+
+def test_a_gateway_that_is_told_to_stop_finishes_its_work_first(server, tmp_path):
+    with ThreadPoolExecutor() as pool:
+        with gateway_over(server.grpc_url, tmp_path) as gateway:
+            steps = statistics(server, "dit").execution_count
+            asking = pool.submit(post, gateway, "generations", json=LONG, timeout=120)
+            while statistics(server, "dit").execution_count < steps + 5:
+                time.sleep(0.01)
+        assert asking.result().status_code == 200
 
 
 @pytest.fixture(scope="module")
