@@ -32,6 +32,7 @@ class Settings:
     load_format: LoadFormat = LoadFormat.AUTO  # dummy: random weights, made on the device; no files are read
     device: str = "cpu"
     kind: str = "KIND_CPU"  # of the models that compute
+    niceness: int = 10  # of the processes that compute: on a CPU they give way to those that answer
     engine: str = "torch"  # of the transformer's blocks
     precision: Precision = Precision.FP32  # of the transformer
     dit_max_batch_size: int = 8
@@ -80,6 +81,7 @@ class GpuSettings(Settings):
 
     device: str = "cuda"
     kind: str = "KIND_GPU"
+    niceness: int = 0
     engine: str = "tensorrt"
     precision: Precision = Precision.BF16
     dit_threads: int = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import locale
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,11 @@ def error_response(error: BaseException, request_id: str) -> Any:
     log("[request %s] %s: %s", request_id or "-", status, message, exc_info=None if is_expected else error)
     words = f"{message} [{IN_WORDS.get(status, status)}]"
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(words, getattr(pb_utils.TritonError, status)))
+
+
+def give_way(niceness: int) -> None:
+    """Take the processor after those who answer requests: this process, and all that it starts from now on."""
+    os.nice(niceness)
 
 
 def log_warm(model: str, seconds: float, memory: str = "") -> None:

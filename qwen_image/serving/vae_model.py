@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.gpu_memory import gpu_memory
-from qwen_image.serving.backend import ModelSettings, error_response, log_warm
+from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
 from qwen_image.serving.bls import call_and_wait
 from qwen_image.serving.tensors import array, response
 
@@ -30,6 +30,7 @@ class VaeModel(ABC):
     def initialize(self, args: Mapping[str, str]) -> None:
         start = time.perf_counter()
         settings = ModelSettings.from_args(args)
+        give_way(settings.integer("niceness"))
         self._plan = settings["plan"]
         if not self._plan:
             torch.set_num_threads(settings.integer("threads"))

@@ -12,7 +12,7 @@ from qwen_image.dit.precision import Precision
 from qwen_image.dit.step import StepRow, advance, draw_start
 from qwen_image.errors import InvalidRequest
 from qwen_image.gpu_memory import gpu_memory
-from qwen_image.serving.backend import ModelSettings, error_response, log_warm
+from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import array, optional_array, response, text_column
 
@@ -26,6 +26,7 @@ class TritonPythonModel:
     def initialize(self, args):
         start = time.perf_counter()
         settings = ModelSettings.from_args(args)
+        give_way(settings.integer("niceness"))
         torch.set_num_threads(settings.integer("threads"))
         checkpoint = settings.checkpoint()
         self._engine = load_transformer(

@@ -7,7 +7,7 @@ import numpy as np
 
 from qwen_image.condition_pictures import ConditionPicture
 from qwen_image.pictures import unpacked
-from qwen_image.serving.backend import ModelSettings, error_response, log_warm
+from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.tensors import optional_array, response, text_column
 from qwen_image.text_encoder import TextEncoder
@@ -21,6 +21,7 @@ class TritonPythonModel:
     def initialize(self, args):
         start = time.perf_counter()
         settings = ModelSettings.from_args(args)
+        give_way(settings.integer("niceness"))
         self._checkpoint = settings.checkpoint()
         engine_arguments = json.loads((settings.folder / "model.json").read_text())
         self._encoder = TextEncoder(self._checkpoint, engine_arguments, settings.integer("cache_bytes"))
