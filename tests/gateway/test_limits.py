@@ -75,20 +75,16 @@ def test_a_picture_of_too_many_pixels_is_refused_by_its_header(client, name, sid
     assert (refused.value.status_code, refused.value.code) == (413, "picture_too_large")
 
 
-def test_a_full_queue_in_triton_is_a_429(gateway, at_once):
-    """By its defaults it paints 16 pictures at a time and has 64 wait; here come 100."""
-
-    def ask(_: int) -> httpx.Response:
-        fields = {"prompt": "a star", "size": "256x256", "num_inference_steps": 30, "n": 10}
-        return httpx.post(f"{gateway.url}/v1/images/generations", json=fields, timeout=120)
-
-    answers = at_once(ask, range(10))
-    refused = [answer for answer in answers if answer.status_code != 200]
-    assert 0 < len(refused) < 10
-    assert {answer.status_code for answer in refused} == {429}
-    assert {answer.json()["error"]["code"] for answer in refused} == {"queue_full"}
-    assert {answer.headers["retry-after"] for answer in refused} == {"1"}
-    assert gateway.metric('qwen_image_gateway_errors_total{code="queue_full"}') == len(refused)
+def test_a_full_queue_in_triton_is_a_429(narrow_server, tmp_path):
+    """One picture is painted, one waits; the other two of the four are refused, and then all are ended."""
+    with gateway_over(narrow_server.grpc_url, tmp_path) as gateway, gateway.client() as client:
+        with pytest.raises(openai.RateLimitError, match="the queue is full") as refused:
+            client.images.generate(prompt="a", n=4, size="512x512", extra_body={"num_inference_steps": 150})
+        assert refused.value.code == "queue_full"
+        assert refused.value.response.headers["retry-after"] == "1"
+        assert gateway.metric('qwen_image_gateway_errors_total{code="queue_full"}') == 1
+        patient = client.with_options(max_retries=5)  # it waits as long as it was told
+        assert patient.images.generate(prompt="a star", extra_body={"num_inference_steps": 1}).data
 
 
 def test_openais_client_raises_a_rate_limit_error(server, tmp_path):

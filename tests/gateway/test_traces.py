@@ -8,55 +8,15 @@ import uuid
 import httpx
 import pytest
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.gateway.running import gateway_over
-from tests.gateway.trace_receiver import Span, receiving
+from tests.gateway.trace_receiver import Span
 
 GATEWAY, CALLER = "qwen-image-gateway", "b7ad6b7169203331"
 SHORT = {"prompt": "a star", "size": "64x64", "num_inference_steps": 2}
 
 
-@pytest.fixture(scope="module")
-def traces():
-    with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture(scope="module")
-def ports():
-    return Ports.free()
-
-
-@pytest.fixture(scope="module")
-def early_gateway(ports, tmp_path_factory):
-    """One that looks for its Triton before that is started."""
-    with gateway_over(f"127.0.0.1:{ports.grpc}", tmp_path_factory.mktemp("early")) as gateway:
-        assert httpx.get(f"{gateway.url}/health/ready").status_code == 503
-        yield gateway
-
-
-@pytest.fixture(scope="module")
-def traced_server(early_gateway, ports, tiny_checkpoint, traces, tmp_path_factory):
-    """A Triton that sends spans."""
-    folder = tmp_path_factory.mktemp("traced")
-    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository")
-    options = (
-        "--trace-config=mode=opentelemetry",
-        "--trace-config=level=TIMESTAMPS",
-        "--trace-config=rate=1",
-        f"--trace-config=opentelemetry,url={traces.url}/v1/traces",
-        "--trace-config=opentelemetry,resource=service.name=triton",
-        "--trace-config=opentelemetry,bsp_schedule_delay=100",
-    )
-    with TritonServer(repository, ports, folder / "tritonserver.log", extra_arguments=options) as running:
-        running.wait_until_ready(progress=lambda _: httpx.get(f"{early_gateway.url}/health/ready"))
-        yield running
-
-
 @pytest.mark.timeout(60, func_only=True)
-def test_a_gateway_that_was_there_first_finds_triton_once_it_is_up(traced_server, early_gateway):
+def test_a_gateway_that_was_there_first_finds_triton_once_it_is_up(narrow_server, early_gateway):
     while httpx.get(f"{early_gateway.url}/health/ready").status_code != 200:
         time.sleep(0.1)
     ask(early_gateway, uuid.uuid4().hex)
@@ -81,9 +41,9 @@ def ask(gateway, trace_id: str, **fields) -> None:
 
 @pytest.mark.timeout(60, func_only=True)
 @pytest.mark.parametrize(("stream", "model"), [(False, "qwen_image"), (True, "qwen_image_stream")])
-def test_caller_gateway_and_triton_share_one_trace(traced_server, traces, tmp_path, stream, model):
+def test_caller_gateway_and_triton_share_one_trace(narrow_server, traces, tmp_path, stream, model):
     trace_id = uuid.uuid4().hex
-    with gateway_over(traced_server.grpc_url, tmp_path, "--otlp-endpoint", traces.url) as gateway:
+    with gateway_over(narrow_server.grpc_url, tmp_path, "--otlp-endpoint", traces.url) as gateway:
         ask(gateway, trace_id, stream=stream)
     spans = spans_of(traces, trace_id, "InferRequest")
     route, call, request, ensemble = (
@@ -95,9 +55,9 @@ def test_caller_gateway_and_triton_share_one_trace(traced_server, traces, tmp_pa
 
 
 @pytest.mark.timeout(60, func_only=True)
-def test_a_gateway_that_makes_no_spans_hands_the_callers_trace_on(traced_server, traces, tmp_path):
+def test_a_gateway_that_makes_no_spans_hands_the_callers_trace_on(narrow_server, traces, tmp_path):
     trace_id = uuid.uuid4().hex
-    with gateway_over(traced_server.grpc_url, tmp_path) as gateway:
+    with gateway_over(narrow_server.grpc_url, tmp_path) as gateway:
         ask(gateway, trace_id)
     spans = spans_of(traces, trace_id, "InferRequest")
     assert spans["InferRequest"].parent_id == CALLER
