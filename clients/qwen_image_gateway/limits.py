@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from qwen_image_gateway.settings import GatewaySettings
 
 GENERATIONS = "/v1/images/generations"
 EDITS = "/v1/images/edits"
+DISCARD_S = 5.0  # for reading what nobody will look at
+PAUSE_S = 0.5  # the longest wait for the next part of it
 
 
 class Limits:
@@ -36,6 +39,7 @@ class Limits:
             self._check_room()
             body.check_announced(Headers(scope=scope).get("content-length"))
         except ApiError as error:
+            await body.discard(Headers(scope=scope))
             await ErrorResponse(error, self._settings.retry_after_s)(scope, receive, send)
             return
         self._in_work += 1
@@ -72,6 +76,20 @@ class _Body:
         if self.read_bytes > self.max_bytes:
             raise self._too_large()
         return message
+
+    async def discard(self, headers: Headers) -> None:
+        """Read on what is on its way: most callers look at an answer only when all is sent, and lose it otherwise.
+
+        Not for long, and not from one who asks before sending (`Expect: 100-continue`).
+        """
+        if "expect" in headers:
+            return
+        until_s = time.monotonic() + DISCARD_S
+        with suppress(TimeoutError):
+            while (left_s := until_s - time.monotonic()) > 0:
+                message = await asyncio.wait_for(self.source(), min(left_s, PAUSE_S))
+                if not message.get("more_body", False):
+                    return
 
     async def _in_time(self) -> Any:
         try:

@@ -106,6 +106,9 @@ def test_more_requests_than_are_taken_are_a_429_at_once_whatever_they_ask(server
         in_flight = 'qwen_image_gateway_requests_in_flight{route="/v1/images/generations"}'
         while gateway.metric(in_flight) < 2:
             time.sleep(0.01)
+        picture = {"image": ("large.png", bytes(4 * MIB), "image/png")}
+        uploaded = httpx.post(f"{gateway.url}/v1/images/edits", data={"prompt": "a star"}, files=picture, timeout=60)
+        assert uploaded.status_code == 429, "whoever sends it all reads the answer, too"
         connection = began(gateway, "/v1/images/edits", {"content-length": str(MIB)})
         answer = connection.getresponse()
         assert (answer.status, answer.getheader("retry-after")) == (429, "7")
