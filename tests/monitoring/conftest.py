@@ -1,4 +1,4 @@
-"""What a live server exports after it painted, failed and cancelled."""
+"""What a live server, and live gateways before it, export after they painted, failed, cancelled and refused."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import urllib.request
 import uuid
 from collections import defaultdict
 
+import httpx
 import pytest
 from tritonclient.utils import InferenceServerException
 
 from qwen_image.serving.tritonserver import TritonServer
+from tests.gateway.running import Gateway, gateway_over
 from tests.serving.raw import ask, cancel, stream
 
 Exported = dict[str, list[dict[str, str]]]  # of each metric the labels of its series
@@ -30,6 +32,39 @@ def triton_exports(server: TritonServer) -> Exported:
         ask(server, "a star", request_id=request_id, **SHORT)
     time.sleep(0.3)  # the models hand their sums over ten times a second
     return series_at(server.metrics_url)
+
+
+@pytest.fixture(scope="session")
+def gateway_exports(server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """Of two gateways: one takes a request at a time, one is too impatient for any."""
+    folder = tmp_path_factory.mktemp("gateways")
+    found: Exported = defaultdict(list)
+    with (
+        gateway_over(server.grpc_url, folder, "--max-requests", "1") as narrow,
+        gateway_over(server.grpc_url, folder, "--timeout-s", "0.001") as impatient,
+    ):
+        assert paint(narrow, size="64x64", num_inference_steps=2) == 200
+        assert paint(narrow, size="65x64") == 400
+        refuse_one(narrow)
+        assert paint(impatient) == 504
+        for gateway in (narrow, impatient):
+            for name, series in series_at(f"{gateway.url}/metrics").items():
+                found[name] += series
+    return dict(found)
+
+
+def paint(gateway: Gateway, **values: object) -> int:
+    """The status of one request."""
+    body = {"prompt": "a star", **values}
+    return httpx.post(f"{gateway.url}/v1/images/generations", json=body, timeout=60).status_code
+
+
+def refuse_one(gateway: Gateway) -> None:
+    """While a long picture is painted another is refused; the first one's caller leaves then, which ends it."""
+    body = {"prompt": "a star", "size": "512x512", "num_inference_steps": 150, "stream": True}
+    with httpx.stream("POST", f"{gateway.url}/v1/images/generations", json=body, timeout=60) as answer:
+        assert answer.status_code == 200
+        assert paint(gateway) == 429
 
 
 def series_at(url: str) -> Exported:
