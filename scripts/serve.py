@@ -24,7 +24,9 @@ EDITS = """
 Command line   .venv/bin/qwen-image edit "make the circle blue" --image picture.png --url {grpc}
 tritonclient   python clients/examples/edit.py {grpc} edited.png picture.png
 """
-GATEWAY = """OpenAI client  OpenAI(base_url="{gateway}/v1", api_key="none").images.generate(prompt="a red circle")
+GATEWAY = """OpenAI client  OpenAI(base_url="{gateway}/v1", api_key="none").images.{call}
+"""
+PAGE = """Page           {gateway}/page
 """
 ANYHOW = """Metrics        {metrics}
 Models         http://{http}/v2/models/{model} (metadata: every input and output)
@@ -51,6 +53,7 @@ def main() -> int:
     parser.add_argument("--grpc-port", type=int, default=8001)
     parser.add_argument("--metrics-port", type=int, default=8002)
     parser.add_argument("--gateway", action="store_true", help="OpenAI's images API, too: docs/gateway.md")
+    parser.add_argument("--page", action="store_true", help="the gateway with a page to play on: docs/page.md")
     parser.add_argument("--gateway-port", type=int, default=8080, help="a free one with --http-port 0")
     options = parser.parse_args()
     ports = Ports(options.http_port, options.grpc_port, options.metrics_port) if options.http_port else Ports.free()
@@ -61,9 +64,11 @@ def main() -> int:
             running_server(folder, ports, options.host, options.load_format) as server,
             contextlib.ExitStack() as stack,
         ):
-            gateway = stack.enter_context(running_gateway(server, gateway_port)) if options.gateway else None
+            gateway = None
+            if options.gateway or options.page:
+                gateway = stack.enter_context(running_gateway(server, gateway_port, with_page=options.page))
             asked = end_asked_for()  # before anybody is told that Ctrl-C stops it
-            print(how_to_call(server, gateway), flush=True)
+            print(how_to_call(server, gateway, with_page=options.page), flush=True)
             return wait_for_end(server, gateway, asked)
     except QwenImageError as error:
         show(f"error: {error}\n")
@@ -72,14 +77,16 @@ def main() -> int:
         return 130
 
 
-def how_to_call(server: TritonServer, gateway: RunningGateway | None) -> str:
+def how_to_call(server: TritonServer, gateway: RunningGateway | None, *, with_page: bool) -> str:
     edits = (server.repository / "qwen_image_edit").is_dir()
-    return ((EDITS if edits else PAINTS) + (GATEWAY if gateway else "") + ANYHOW).format(
+    words = (EDITS if edits else PAINTS) + (GATEWAY if gateway else "") + (PAGE if with_page else "") + ANYHOW
+    return words.format(
         http=server.http_url,
         grpc=server.grpc_url,
         metrics=server.metrics_url,
         model="qwen_image_edit" if edits else "qwen_image",
         gateway=gateway.url if gateway else None,
+        call='edit(image=open("picture.png", "rb"), prompt="...")' if edits else 'generate(prompt="a red circle")',
     )
 
 

@@ -69,7 +69,9 @@ class RunningGateway:
 
 
 @contextlib.contextmanager
-def running_gateway(server: TritonServer, port: int | None = None) -> Iterator[RunningGateway]:
+def running_gateway(
+    server: TritonServer, port: int | None = None, *, with_page: bool = False
+) -> Iterator[RunningGateway]:
     """A gateway over a ready server, on its host; without a port on a free one. Its log lies beside the server's."""
     port = Ports.free().http if port is None else port
     log_path = server.log_path.with_name("gateway.log")
@@ -77,6 +79,7 @@ def running_gateway(server: TritonServer, port: int | None = None) -> Iterator[R
         *("setpriv", "--pdeathsig", "TERM"),
         *(sys.executable, "-m", "qwen_image_gateway"),
         *("--url", server.grpc_url, "--host", server.host, "--port", str(port)),
+        *(["--page"] if with_page else []),
     ]
     with (
         log_path.open("wb") as log,
