@@ -15,7 +15,6 @@ import gradio as gr
 from qwen_image_client import AsyncClient, GeneratedImage, Preview, QwenImageClientError
 from qwen_image_page import words
 from qwen_image_page.album import Album, Shot
-from qwen_image_page.checking import Checker
 from qwen_image_page.facts import Facts, ServerAway, ask_server
 from qwen_image_page.fitting import fitted, refilled
 from qwen_image_page.form import Form
@@ -35,7 +34,6 @@ class Page:
         self._settings = settings
         self._root = root
         self._client = AsyncClient(settings.url)
-        self._checker = Checker(settings.url)
         self._runs = Runs()
         with gr.Blocks(
             title="Qwen-Image", analytics_enabled=False, delete_cache=(settings.sweep_s, settings.file_age_s)
@@ -51,7 +49,6 @@ class Page:
 
     async def close(self) -> None:
         await self._client.close()
-        await self._checker.close()
 
     def _connect(self) -> None:
         inputs, buttons, shown = self._layout.inputs, self._layout.buttons, self._layout.shown
@@ -112,8 +109,7 @@ class Page:
         yield self._idle() | self._shown(album, album.shots[0]) | {self._layout.shown.status: done}
 
     async def _previews(self, form: Form, arguments: Mapping[str, Any]) -> AsyncGenerator[Preview, None]:
-        """The stream of a request that the server takes."""
-        await self._checker.check(arguments, edits=form.edits)
+        """The stream of a request, ended when its reader leaves."""
         stream = self._client.stream_edit if form.edits else self._client.stream
         every = self._settings.preview_every(form.num_inference_steps)
         async with aclosing(stream(**arguments, preview_every=every)) as previews:

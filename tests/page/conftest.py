@@ -59,7 +59,7 @@ def _answering(address: str, process: subprocess.Popen[bytes]) -> str:
     raise AssertionError(f"the page ended with code {process.returncode}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[object]:
     """Headless Chromium."""
     chromium = shutil.which("chromium")
@@ -73,13 +73,13 @@ def browser() -> Iterator[object]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def demo_server(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     with serving(DEMO, tmp_path_factory.mktemp("demo_server"), Ports.free()) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def demo_page(demo_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with page_over(demo_server.grpc_url, tmp_path_factory.mktemp("demo_page")) as address:
         yield address
