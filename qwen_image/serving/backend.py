@@ -7,6 +7,7 @@ import locale
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,15 @@ def error_response(error: BaseException, request_id: str) -> Any:
 
 
 def give_way(niceness: int) -> None:
-    """Take the processor after those who answer requests: this process, and all that it starts from now on."""
+    """Take the processor after those who answer requests: this process, and all that it starts from now on.
+
+    Linux may share the processor between sessions first and heed niceness within each of them only (sched(7),
+    autogroups). Then the server's whole session gives way.
+    """
     os.nice(niceness)
+    if niceness:
+        with suppress(OSError):  # where there are no autogroups
+            Path("/proc/self/autogroup").write_text(str(niceness))
 
 
 def log_warm(model: str, seconds: float, memory: str = "") -> None:
