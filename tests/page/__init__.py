@@ -1,1 +1,1 @@
-"""A package, so that its browser ends with it: Playwright runs an event loop of its own on the tests' thread, beside which no other can run."""
+"""A package, so that its browser ends with it: Playwright's event loop lets no other run on the tests' thread."""
