@@ -56,6 +56,8 @@ def photos(tmp_path):
         picture(96, 64).save(tmp_path / name)
     Image.new("RGB", (40, 60), "red").save(tmp_path / "hat.jpg")
     (tmp_path / "mask.png").write_bytes(png(right_half(96, 64)))
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "demo.png", tmp_path / "docs")
     return tmp_path
 
 
