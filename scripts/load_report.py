@@ -43,6 +43,8 @@ class Report:
             for (behaviour, ending), count in sorted(self._counts().items())
             if ending not in EXPECTED
         ]
+        if not any(outcome.ending == "right" for outcome in self.outcomes):
+            found.append("nothing was answered")
         if self.refusal_p99_s > REFUSED_WITHIN_S:
             found.append(f"p99 of refusals is {self.refusal_p99_s:.3f} s, over {REFUSED_WITHIN_S} s")
         if self.growth_bytes > GROWTH_BYTES:

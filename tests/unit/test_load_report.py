@@ -36,6 +36,10 @@ def test_a_broken_promise_is_told(outcomes, memory, images_left, words):
     assert words in found
 
 
+def test_refusing_everybody_is_no_way_to_keep_the_promises():
+    assert Report(GOOD[1:], FLAT, 0).broken() == ["nothing was answered"]
+
+
 def test_memory_may_grow_while_it_settles():
     settling = [(5.0 * sample, (2 << 30) - (3 - sample) * GROWTH_BYTES) for sample in range(3)]
     assert Report(GOOD, [*settling, *FLAT[3:]], 0).broken() == []
