@@ -22,6 +22,7 @@ from demo.segment import background_of
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from qwen_image_client import Client
+from tests.pictures import levels_apart
 
 CHECKPOINT = Path(__file__).parents[2] / "demo" / "edit-checkpoint"
 OPTIONS = {"num_inference_steps": 20, "negative_prompt": " ", "true_cfg_scale": 4.0}
@@ -130,7 +131,7 @@ def test_without_guidance_the_picture_is_kept_too(client: Client) -> None:
 
 def test_same_seed_same_picture(client: Client) -> None:
     first, again = (edit(client, "make the star orange", TWO_THINGS, seed=5) for _ in range(2))
-    assert first.tobytes() == again.tobytes()
+    assert levels_apart(first, again) <= 1
 
 
 def test_streamed_previews_end_in_the_edit(client: Client) -> None:

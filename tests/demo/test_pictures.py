@@ -19,6 +19,7 @@ from demo.scenes import Scene, Thing
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from qwen_image_client import Client
+from tests.pictures import levels_apart
 
 CHECKPOINT = Path(__file__).parents[2] / "demo" / "checkpoint"
 STEPS = {"num_inference_steps": 20}
@@ -100,7 +101,7 @@ def test_same_seed_same_picture_other_seed_another(client: Client) -> None:
         client.generate("a purple heart on a white background", seed=seed, **STEPS, **GUIDED)[0].image
         for seed in (3, 3, 4)
     )
-    assert first.tobytes() == again.tobytes()
+    assert levels_apart(first, again) <= 1
     assert np.abs(np.asarray(first, float) - np.asarray(other, float)).mean() > 2
 
 

@@ -15,7 +15,7 @@ from build.repository import render_repository
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.gateway.running import gateway_over
-from tests.pictures import picture, png, right_half
+from tests.pictures import levels_apart, picture, png, right_half
 
 SHORT = {"num_inference_steps": 3, "seed": 1}
 PHOTO = picture(128, 128)
@@ -57,7 +57,7 @@ def test_a_transparent_mask_and_a_grey_one_paint_the_same_place(client):
     options = {"image": png(PHOTO), "prompt": "a star", "extra_body": {**SHORT, "strength": 1.0}}
     by_alpha = pixels(client.images.edit(mask=png(alpha_mask()), **options))
     by_grey = pixels(client.images.edit(mask=png(right_half(*PHOTO.size)), **options))
-    assert np.array_equal(by_alpha, by_grey)
+    assert levels_apart(by_alpha, by_grey) <= 1
     assert np.array_equal(by_alpha[:, :64], np.asarray(PHOTO)[:, :64])
     assert not np.array_equal(by_alpha[:, 64:], np.asarray(PHOTO)[:, 64:])
 

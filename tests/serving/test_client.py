@@ -26,6 +26,7 @@ from qwen_image_client import (
     load_recipe,
 )
 from tests import pictures
+from tests.pictures import levels_apart
 from tests.serving.raw import metrics, statistics
 
 QUICK = {"height": 64, "width": 96, "num_inference_steps": 3}
@@ -136,14 +137,14 @@ def test_both_protocols_and_both_clients_make_the_same_image(server):
         with Client(url_of(server, protocol)) as client:
             images += client.generate("a red circle", seed=7, **QUICK)
         images.append(asyncio.run(from_asyncio(url_of(server, protocol))))
-    assert all(np.array_equal(pixels(image), pixels(images[0])) for image in images)
+    assert all(levels_apart(pixels(image), pixels(images[0])) <= 1 for image in images)
 
 
 def test_a_drawn_seed_makes_the_image_again(client):
     first, second = client.generate("a red circle", num_images=2, **QUICK)
     assert first.seed != second.seed
     (again,) = client.generate(**first.recipe.as_arguments())
-    assert np.abs(pixels(again) - pixels(first)).max() <= 1
+    assert levels_apart(pixels(again), pixels(first)) <= 1
 
 
 def test_a_saved_image_runs_again(client, tmp_path):
@@ -151,7 +152,7 @@ def test_a_saved_image_runs_again(client, tmp_path):
     recipe = load_recipe(image.save(tmp_path / "circle.png"))
     assert (recipe.num_inference_steps, recipe.true_cfg_scale, recipe.sigmas) == (2, 2.1, (1.0, 0.6))
     (again,) = client.generate(**recipe.as_arguments())
-    assert np.array_equal(pixels(again), pixels(image))
+    assert levels_apart(pixels(again), pixels(image)) <= 1
 
 
 def test_latents_alone_do_not_run_the_decoder(server, client):
@@ -171,7 +172,7 @@ def test_rows_with_and_without_negative_prompt_equal_their_solo_runs(client):
     together = client.run(rows)
     for row, image in zip(rows, together, strict=True):
         (alone,) = client.run([row])
-        assert np.abs(pixels(alone) - pixels(image)).max() <= 1
+        assert levels_apart(pixels(alone), pixels(image)) <= 1
         assert alone.recipe.true_cfg_scale == image.recipe.true_cfg_scale
 
 
@@ -218,7 +219,7 @@ def test_a_stream_previews_every_step_and_ends_with_the_image(streamer):
     assert {preview.num_inference_steps for preview in previews} == {3}
     images = streamer.generate("a red circle", seed=7, num_images=2, **QUICK)
     for last, image in zip(previews[-1].images, images, strict=True):
-        assert np.abs(pixels(last) - pixels(image)).max() <= 1
+        assert levels_apart(pixels(last), pixels(image)) <= 1
         assert last.recipe.as_arguments() == image.recipe.as_arguments()
 
 
@@ -348,7 +349,7 @@ async def test_an_async_stream_previews_and_is_ended_when_closed(server):
         previews = [preview async for preview in client.stream("a red circle", seed=7, **QUICK)]
         assert [(preview.step, preview.is_final) for preview in previews] == [(1, False), (2, False), (3, True)]
         (image,) = await client.generate("a red circle", seed=7, **QUICK)
-        assert np.array_equal(pixels(previews[-1].images[0]), pixels(image))
+        assert levels_apart(pixels(previews[-1].images[0]), pixels(image)) <= 1
         before = cancelled_images(server)
         async with aclosing(client.stream("a", outputs=(), **LONG)) as stream:
             async for preview in stream:
@@ -376,7 +377,7 @@ def test_an_image_starts_from_a_picture_and_tells_the_steps_really_made(client, 
     (image,) = client.generate("a red circle", **options)
     (from_noise,) = client.generate("a red circle", **{**options, "image": None, "strength": None})
     assert image.recipe.num_inference_steps == 3
-    assert not np.array_equal(pixels(image), pixels(from_noise))
+    assert levels_apart(pixels(image), pixels(from_noise)) > 1
     assert image.mask is None
 
 
@@ -401,7 +402,7 @@ def test_a_saved_inpainting_runs_again_with_its_pictures(client, picture, right_
     (image,) = client.generate("a", image=picture, mask_image=right_half, strength=0.7, **QUICK)
     recipe = load_recipe(image.save(tmp_path / "inpainted.png"))
     (again,) = client.generate(**recipe.as_arguments(image=picture, mask_image=right_half))
-    assert np.array_equal(pixels(again), pixels(image))
+    assert levels_apart(pixels(again), pixels(image)) <= 1
     assert again.recipe.image_sha256 == recipe.image_sha256
 
 
@@ -417,7 +418,7 @@ def test_rows_with_and_without_a_picture_share_a_request(client, picture, right_
     assert [image.mask.getextrema() for image in images] == [(0, 255), (255, 255), (255, 255)]
     for row, image in zip(rows, images, strict=True):
         (alone,) = client.run([row])
-        assert np.abs(pixels(alone) - pixels(image)).max() <= 1
+        assert levels_apart(pixels(alone), pixels(image)) <= 1
 
 
 def test_a_stream_from_a_picture_counts_the_steps_really_made(streamer, picture, right_half):
@@ -425,7 +426,7 @@ def test_a_stream_from_a_picture_counts_the_steps_really_made(streamer, picture,
     previews = list(streamer.stream("a", num_inference_steps=6, strength=0.5, **options))
     assert [(preview.step, preview.num_inference_steps) for preview in previews] == [(1, 3), (2, 3), (3, 3)]
     (image,) = streamer.generate("a", num_inference_steps=6, strength=0.5, **options)
-    assert np.abs(pixels(previews[-1].images[0]) - pixels(image)).max() <= 1
+    assert levels_apart(pixels(previews[-1].images[0]), pixels(image)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -442,14 +443,15 @@ def test_the_server_says_what_is_wrong_with_a_picture(client, options, words):
 
 
 def test_an_edit_looks_at_every_picture(editor, picture, tmp_path):
-    (one,) = editor.edit("make it blue", picture, seed=7, **QUICK)
-    (two,) = editor.edit("make it blue", [picture, Image.new("RGB", (40, 60), "red")], seed=7, **QUICK)
+    both = {"outputs": ("image", "latents"), "seed": 7, **QUICK}
+    (one,) = editor.edit("make it blue", picture, **both)
+    (two,) = editor.edit("make it blue", [picture, Image.new("RGB", (40, 60), "red")], **both)
     assert one.image.size == two.image.size == (96, 64)
-    assert not np.array_equal(pixels(one), pixels(two))
+    assert np.abs(one.latents - two.latents).max() > 1e-3  # little, in a transformer of random weights
     recipe = load_recipe(one.save(tmp_path / "edited.png"))
     assert (recipe.task, recipe.model, len(recipe.image_sha256)) == ("edit", "qwen_image_edit", 1)
     (again,) = editor.edit(**recipe.as_edit_arguments(picture))
-    assert np.array_equal(pixels(again), pixels(one))
+    assert levels_apart(pixels(again), pixels(one)) <= 1
 
 
 def test_rows_of_edits_may_have_different_numbers_of_pictures(editor, picture):
@@ -457,7 +459,7 @@ def test_rows_of_edits_may_have_different_numbers_of_pictures(editor, picture):
     rows = [GenerationRequest(input_image=[picture] * count, **size) for count in (2, 1)]
     for row, image in zip(rows, editor.run(rows, task="edit"), strict=True):
         (alone,) = editor.run([row], task="edit")
-        assert np.abs(pixels(alone) - pixels(image)).max() <= 1
+        assert levels_apart(pixels(alone), pixels(image)) <= 1
 
 
 def test_a_stream_of_edits_ends_with_the_image(edit_server, picture):
@@ -465,7 +467,7 @@ def test_a_stream_of_edits_ends_with_the_image(edit_server, picture):
         previews = list(client.stream_edit("make it blue", [picture, picture], seed=7, **QUICK))
         assert [(preview.step, preview.is_final) for preview in previews] == [(1, False), (2, False), (3, True)]
         (image,) = client.edit("make it blue", [picture, picture], seed=7, **QUICK)
-    assert np.abs(pixels(previews[-1].images[0]) - pixels(image)).max() <= 1
+    assert levels_apart(pixels(previews[-1].images[0]), pixels(image)) <= 1
 
 
 def test_closing_a_stream_of_edits_ends_its_work(edit_server, picture):
@@ -487,9 +489,9 @@ async def test_the_async_client_starts_from_pictures_and_edits_them(server, edit
     with Client(server.grpc_url) as sync, Client(edit_server.grpc_url) as editor:
         (same,) = sync.generate("a", image=picture, mask_image=right_half, seed=7, **QUICK)
         (same_edit,) = editor.edit("a", picture, seed=7, **QUICK)
-    assert np.array_equal(pixels(image), pixels(same))
-    assert np.array_equal(pixels(edited), pixels(same_edit))
-    assert np.abs(pixels(previews[-1].images[0]) - pixels(edited)).max() <= 1
+    assert levels_apart(pixels(image), pixels(same)) <= 1
+    assert levels_apart(pixels(edited), pixels(same_edit)) <= 1
+    assert levels_apart(pixels(previews[-1].images[0]), pixels(edited)) <= 1
 
 
 def test_a_server_of_the_other_kind_says_so(client, editor, picture):

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.pictures import levels_apart
 from tests.serving.raw import USED, ask, metrics, statistics
 
 SMALL = {"height": 64, "width": 96, "num_inference_steps": 3}
@@ -42,7 +43,7 @@ def test_the_default_scale_is_four_once_there_is_a_negative_prompt(server, proto
 
 def test_both_protocols_give_the_same_image(server):
     images = [ask(server, "a star", protocol=p, seed=5, negative_prompt="", **SMALL)["image"] for p in ("grpc", "http")]
-    assert np.array_equal(*images)
+    assert levels_apart(*images) <= 1
 
 
 def test_the_seed_that_was_drawn_is_returned_and_gives_the_image_again(server):
@@ -50,8 +51,8 @@ def test_the_seed_that_was_drawn_is_returned_and_gives_the_image_again(server):
     seeds = first["used_seed"].ravel().tolist()
     assert seeds[0] != seeds[1]
     again = ask(server, ["a star", "a star"], seed=seeds, **SMALL)
-    assert np.array_equal(again["image"], first["image"])
-    assert not np.array_equal(first["image"][0], first["image"][1])
+    assert levels_apart(again["image"], first["image"]) <= 1
+    assert levels_apart(first["image"][0], first["image"][1]) > 1
 
 
 def test_rows_of_one_request_may_differ_in_everything_but_size(server):
@@ -92,7 +93,7 @@ def test_guidance_needs_a_negative_prompt_and_an_empty_one_counts(server, negati
     )
     plain = ask(server, "a star", seed=1, outputs=("latents",), **SMALL)["latents"]
     assert asked["used_true_cfg_scale"] == (4 if is_guided else 1)
-    assert np.array_equal(asked["latents"], plain) != is_guided
+    assert (np.abs(asked["latents"] - plain).max() > 1e-2) == is_guided
 
 
 def test_given_sigmas_set_the_step_count(server):
