@@ -55,6 +55,9 @@ def _mounted(app: fastapi.FastAPI, settings: PageSettings) -> Page:
         css_paths=[STYLE],
         js=KEYS,
     )
+    # gradio's own server sets these, mounting does not, and gradio checks no path that a browser sends before it has
+    # launched: a page would read any file that its process can read.
+    page.blocks.has_launched = page.blocks.is_running = True
     return page
 
 
@@ -104,6 +107,7 @@ def _close_with(app: fastapi.FastAPI, page: Page) -> None:
             try:
                 yield state
             finally:
+                page.blocks.is_running = False  # ends what gradio says to waiting browsers
                 await page.close()
                 shutil.rmtree(private_folder(), ignore_errors=True)
 

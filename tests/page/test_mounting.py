@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import fastapi
 import pytest
+from PIL import Image
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of gradio's own imports
@@ -53,6 +55,35 @@ def test_the_page_offers_no_api(client):
 @pytest.mark.parametrize("path", ["/etc/passwd", "pyproject.toml"])
 def test_no_file_but_its_own_is_given_out(client, path):
     assert client.get(f"/page/gradio_api/file={path}").status_code in (403, 404)
+
+
+def test_no_file_but_an_uploaded_one_is_read(client, tmp_path):
+    """What a browser could send in place of an upload's path."""
+    private = tmp_path / "private.png"
+    Image.new("RGB", (64, 64), "red").save(private)
+    said = generate(client, picture={"path": str(private), "meta": {"_type": "gradio.FileData"}})
+    assert said["success"] is False
+    assert not list(private_folder().rglob("private.png"))
+
+
+WORDS = {"prompt": "a star", "negative": "", "seed": ""}
+
+
+def generate(client, **values):
+    """The end of the event that the button Generate sends, without a browser."""
+    config = client.get("/page/config").json()
+    components = {each["id"]: each for each in config["components"]}
+    ids = {each["props"].get("elem_id"): each["id"] for each in config["components"]}
+    (event,) = (each for each in config["dependencies"] if [ids["generate"], "click"] in each["targets"])
+    filled = {ids[name]: value for name, value in {**WORDS, **values}.items()}
+    data = [filled.get(each, components[each]["props"].get("value")) for each in event["inputs"]]
+    sent = {"data": data, "fn_index": event["id"], "session_hash": "somebody"}
+    client.post("/page/gradio_api/queue/join", json=sent).raise_for_status()
+    with client.stream("GET", "/page/gradio_api/queue/data", params={"session_hash": "somebody"}) as lines:
+        for line in lines.iter_lines():
+            if "process_completed" in line:
+                return json.loads(line.removeprefix("data:"))
+    raise AssertionError("the event has no end")
 
 
 def test_an_upload_beyond_the_limit_is_refused(client):
