@@ -7,6 +7,7 @@ import argparse
 import fastapi
 import uvicorn
 
+from qwen_image_client import InvalidRequest
 from qwen_image_page import mount
 
 _LEAVE_S = 1  # that browsers have to close their connections
@@ -20,7 +21,10 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for every interface")
     parser.add_argument("--port", type=int, default=7860)
     options = parser.parse_args()
-    app = mount(fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), options.url)
+    try:
+        app = mount(fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), options.url)
+    except InvalidRequest as error:
+        parser.error(error.message)
     uvicorn.run(app, host=options.host, port=options.port, timeout_graceful_shutdown=_LEAVE_S, log_level="warning")
 
 

@@ -17,6 +17,7 @@ from tritonclient.grpc.aio import InferenceServerClient, InferInput, InferReques
 from tritonclient.utils import InferenceServerException
 
 from qwen_image.params import STRENGTH, Limits
+from qwen_image_client.address import Address
 
 ANSWER_TIMEOUT_S = 5.0
 _VALIDATOR = "validator"
@@ -50,19 +51,19 @@ class Facts:
     strength: float = STRENGTH
 
 
-async def ask_server(url: str) -> Facts:
-    """Asks the server at `url`, gRPC's host:port.
+async def ask_server(address: Address) -> Facts:
+    """Asks the server at a gRPC address.
 
     Raises:
         ServerAway: it does not answer, or isn't ready.
     """
-    client = InferenceServerClient(url)
+    client = InferenceServerClient(address.host_and_port, ssl=address.is_secure)
     try:
         edits = await client.is_model_ready("qwen_image_edit", client_timeout=ANSWER_TIMEOUT_S)
         config = await client.get_model_config(_VALIDATOR, as_json=True, client_timeout=ANSWER_TIMEOUT_S)
         most, (width, height, steps, scale) = await _defaults(client, _MOST_PICTURES if edits else (0,))
     except (InferenceServerException, grpc.RpcError) as error:
-        raise ServerAway(f"no server is ready at {url}") from error
+        raise ServerAway(f"no server is ready at {address.host_and_port}") from error
     finally:
         await client.close()
     return Facts(

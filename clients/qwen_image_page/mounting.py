@@ -27,9 +27,13 @@ def mount(app: fastapi.FastAPI, url: str) -> fastapi.FastAPI:
     """Adds the page under /page, and a redirect to it at /; every other path of `app` stays as it is.
 
     Args:
-        url: Triton's gRPC host:port. The server may come up later.
+        url: Triton's gRPC address. The server may come up later.
+
+    Raises:
+        InvalidRequest: the url is no such address.
     """
     settings = PageSettings(url)
+    _ = settings.address
     page = _with_a_loop_running(lambda: _mounted(app, settings))
     app.add_api_route("/", _to_the_page(settings.path), include_in_schema=False)
     _close_with(app, page)

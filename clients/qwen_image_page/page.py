@@ -48,6 +48,7 @@ class Page:
         self.blocks.queue(default_concurrency_limit=None, max_size=settings.max_events, api_open=False)
 
     async def close(self) -> None:
+        await self._runs.stop_all()
         await self._client.close()
 
     def _connect(self) -> None:
@@ -138,7 +139,7 @@ class Page:
     async def _look_for_server(self, known: Facts | None, steps: float, scale: float) -> Updates:
         shown = self._layout.shown
         try:
-            facts = await ask_server(self._settings.url)
+            facts = await ask_server(self._settings.address)
         except ServerAway:
             banner = {shown.away: gr.update(visible=True), shown.away_words: words.away(self._settings.url, RETRY_S)}
             return banner | {self._timer: gr.Timer(active=True)}

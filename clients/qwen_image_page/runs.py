@@ -44,6 +44,11 @@ class Runs:
             await _ended(task)
         return len(tasks)
 
+    async def stop_all(self) -> None:
+        """Ends the work of every session."""
+        for session in list(self._tasks):
+            await self.stop(session)
+
 
 async def _pump(source: AsyncGenerator[Item, None], queue: asyncio.Queue[Item | None]) -> None:
     async with aclosing(source) as items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qwen_image.params import Limits
+from qwen_image_client.address import Address
 
 HOUR_S = 3600
 
@@ -14,7 +15,7 @@ class PageSettings:
     """One page's.
 
     Attributes:
-        url: Triton's gRPC host:port.
+        url: Triton's gRPC address, host:port or grpcs://host:port.
         path: where the page is mounted in the application.
         previews: pictures shown on the way to one, at most; decoding each takes the server time.
         preview_side: of a preview, in pixels.
@@ -33,6 +34,15 @@ class PageSettings:
     max_events: int = 1000
     file_age_s: int = 24 * HOUR_S
     sweep_s: int = HOUR_S
+
+    @property
+    def address(self) -> Address:
+        """The url, read.
+
+        Raises:
+            InvalidRequest: it can't be, or is one for HTTP, which has no streams.
+        """
+        return Address.parse(self.url, "grpc")
 
     def preview_every(self, num_inference_steps: int) -> int:
         """Steps from one preview to the next."""

@@ -36,7 +36,7 @@ def serving(checkpoint: Path, folder: Path, ports: Ports) -> Iterator[TritonServ
 def page_over(url: str, folder: Path) -> Iterator[str]:
     """The page as its own process, its temporary files under `folder`; its address."""
     port = Ports.free().http
-    command = [sys.executable, "-m", "qwen_image_page", "--url", url, "--port", str(port)]
+    command = [sys.executable, "-m", "qwen_image_page", "--url", f"grpc://{url}", "--port", str(port)]
     with (folder / "page.log").open("wb") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, "TMPDIR": str(folder)}, stdout=log, stderr=subprocess.STDOUT
