@@ -101,7 +101,7 @@ class Load:
 
     async def _wrong(self, http: aiohttp.ClientSession, chance: random.Random) -> Answer | str:
         answer = await asked(http, {"prompt": "a star", **chance.choice(WRONG)})
-        return "right" if answer.status == 400 else answer
+        return "right" if answer.status in (400, 422) else answer
 
     async def _leave(self, http: aiohttp.ClientSession, chance: random.Random) -> Answer | str:
         """Asks for much, and goes before it is there."""

@@ -7,6 +7,7 @@ import contextlib
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 
 from qwen_image.checkpoint import LoadFormat
@@ -66,7 +67,9 @@ def main() -> int:
         ):
             gateway = None
             if options.gateway or options.page:
-                gateway = stack.enter_context(running_gateway(server, gateway_port, with_page=options.page))
+                gateway = stack.enter_context(
+                    running_gateway(server, gateway_port, with_page=options.page, model_name=hub_id(options.checkpoint))
+                )
             asked = end_asked_for()  # before anybody is told that Ctrl-C stops it
             print(how_to_call(server, gateway, with_page=options.page), flush=True)
             return wait_for_end(server, gateway, asked)
@@ -75,6 +78,11 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def hub_id(checkpoint: str | None) -> str | None:
+    """What callers of other servers name the model; a folder here is nobody's business."""
+    return None if checkpoint is None or Path(checkpoint).is_dir() else checkpoint
 
 
 def how_to_call(server: TritonServer, gateway: RunningGateway | None, *, with_page: bool) -> str:

@@ -70,9 +70,12 @@ class RunningGateway:
 
 @contextlib.contextmanager
 def running_gateway(
-    server: TritonServer, port: int | None = None, *, with_page: bool = False
+    server: TritonServer, port: int | None = None, *, with_page: bool = False, model_name: str | None = None
 ) -> Iterator[RunningGateway]:
-    """A gateway over a ready server, on its host; without a port on a free one. Its log lies beside the server's."""
+    """A gateway over a ready server, on its host; without a port on a free one. Its log lies beside the server's.
+
+    `model_name` is what callers may name the model, too.
+    """
     port = Ports.free().http if port is None else port
     log_path = server.log_path.with_name("gateway.log")
     command = [
@@ -80,6 +83,7 @@ def running_gateway(
         *(sys.executable, "-m", "qwen_image_gateway"),
         *("--url", server.grpc_url, "--host", server.host, "--port", str(port)),
         *(["--page"] if with_page else []),
+        *(["--served-model-name", model_name] if model_name else []),
     ]
     with (
         log_path.open("wb") as log,

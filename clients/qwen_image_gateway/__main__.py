@@ -25,6 +25,8 @@ def main() -> int:
         app,
         host=address.host,
         port=address.port,
+        http="h11",  # the same wherever it runs, whatever else is installed
+        loop="asyncio",
         access_log=False,  # ours has the request's id
         log_level="warning",
         server_header=False,

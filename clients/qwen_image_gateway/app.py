@@ -66,7 +66,7 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: Keys | None, 
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type", REQUEST_ID],
+            allow_headers=["*"],  # OpenAI's own client for browsers sends a dozen; it is the origin that is checked
             expose_headers=[REQUEST_ID, "retry-after"],
         )
     app.add_middleware(Observed, metrics=metrics, retry_after_s=settings.retry_after_s)

@@ -28,7 +28,8 @@ def read_arguments(arguments: Sequence[str] | None = None) -> tuple[GatewaySetti
     """
     given = vars(_parser().parse_args(arguments))
     address = Address(given.pop("host"), given.pop("port"))
-    return GatewaySettings(**{**given, "cors_origins": tuple(given["cors_origins"] or ())}), address
+    several = {name: tuple(given[name] or ()) for name in ("cors_origins", "served_model_names")}
+    return GatewaySettings(**{**given, **several}), address
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,14 +45,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", "the address to listen on; 0.0.0.0 for every interface", Address().host)
     add("--port", "the port to listen on", Address().port, type=int)
     add("--api-keys", "a file of keys, one a line, # begins a comment; without it nobody needs one", None, type=Path)
+    add(
+        "--served-model-name",
+        "another name of the model, for instance Qwen/Qwen-Image; may be given several times",
+        None,
+        action="append",
+        dest="served_model_names",
+    )
     add("--max-requests", "image requests at one time; more are answered 429", _SETTINGS.max_requests, type=int)
     add("--max-json-bytes", "of a body without pictures", _SETTINGS.max_json_bytes, type=int)
     add("--max-upload-bytes", "of a body with pictures", _SETTINGS.max_upload_bytes, type=int)
     add("--max-picture-pixels", "of one picture that is sent", _SETTINGS.max_picture_pixels, type=int)
+    add("--max-bytes-in-work", "of pictures on their way to Triton", _SETTINGS.max_bytes_in_work, type=int)
     add("--body-timeout-s", "how long a body may take to come, in seconds", _SETTINGS.body_timeout_s, type=float)
     add("--timeout-s", "the limit of a request, in seconds", _SETTINGS.timeout_s, type=float)
     add("--retry-after-s", "what a 429 and a 503 tell callers to wait", _SETTINGS.retry_after_s, type=int)
     add("--keep-alive-s", "a stream says so often that it lives", _SETTINGS.keep_alive_s, type=float)
+    add("--stop-s", "how long requests in work have to end when it stops", _SETTINGS.stop_s, type=int)
     add(
         "--cors-origin",
         "an origin whose web pages may ask, * for all; may be given several times",

@@ -13,12 +13,14 @@ _WORDS = {
     401: "No API key, or none that is known.",
     404: "The model isn't served.",
     408: "The body didn't come in time.",
+    422: "The field is one of the API's, and the model that is served can't do what it says.",
     413: "The body or a picture is too large.",
     429: "As many requests as are taken are in work; Retry-After says when to try again.",
     502: "Triton failed.",
     503: "Triton isn't ready.",
     504: "The picture wasn't done in time.",
 }
+_OWN_422 = "HTTPValidationError"
 EDIT_BODY: dict[str, Any] = {
     "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": edit_form_schema()}}}
 }
@@ -36,15 +38,17 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def completed(document: dict[str, Any], *, has_keys: bool) -> dict[str, Any]:
-    """The document as it is meant: 422 is never answered, every request may bring an id, and keys are asked for."""
+    """The document as it is meant: FastAPI's own 422 is never answered, every request may bring an id, and keys are
+    asked for."""
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            operation["responses"].pop("422", None)
+            if _OWN_422 in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
             _add_errors(operation["responses"], has_keys=has_keys)
             operation.setdefault("parameters", []).append(_ID_PARAMETER)
             if has_keys and not path.startswith("/health"):
                 operation["security"] = [{"key": []}]
-    for unused in ("HTTPValidationError", "ValidationError"):
+    for unused in (_OWN_422, "ValidationError"):
         document.get("components", {}).get("schemas", {}).pop(unused, None)
     if has_keys:
         document.setdefault("components", {})["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

@@ -21,6 +21,13 @@ from qwen_image_client.errors import (
 )
 
 RETRY_STATUSES = (429, 503)
+CODES = (
+    *("invalid_value", "unknown_field", "missing_field", "missing_body", "invalid_json", "invalid_form"),
+    *("bad_request", "wrong_checkpoint", "invalid_request_id", "cancelled", "invalid_api_key"),
+    *("model_not_found", "not_found", "method_not_allowed", "body_too_slow", "body_too_large", "picture_too_large"),
+    *("gateway_busy", "queue_full", "caller_left", "internal_error"),
+    *("triton_failed", "not_ready", "connection_lost", "timeout"),
+)
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _QUEUE_FULL = "queue is full"  # the sampler's words; its other refusals mean that it is stopping
 _NOT_FOUND = "NOT_FOUND"
@@ -62,6 +69,11 @@ def invalid(message: str, param: str | None, code: str = "invalid_value") -> Api
     return ApiError(400, message, code, param)
 
 
+def unprocessable(message: str, param: str | None, code: str = "invalid_value") -> ApiError:
+    """The error for what the API allows, and the model that is served can't do."""
+    return ApiError(422, message, code, param)
+
+
 def not_ready(message: str) -> ApiError:
     """The error while Triton doesn't serve."""
     return ApiError(503, message, "not_ready")
@@ -72,7 +84,7 @@ def error_from_client(error: QwenImageClientError) -> ApiError:
     words = error.message
     match error:
         case InvalidRequest():
-            return invalid(words, _param(words))
+            return unprocessable(words, _param(words))
         case ServerUnavailable() if _QUEUE_FULL in words:
             return ApiError(429, words, "queue_full")
         case ServerUnavailable() | ServerUnreachable():

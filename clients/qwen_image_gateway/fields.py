@@ -10,6 +10,8 @@ from qwen_image_gateway.errors import invalid
 
 OutputFormat = Literal["png", "jpeg", "webp"]
 LARGEST_SEED = 2**63 - 1
+NO_GUIDANCE = 1.0
+BLANK = " "  # SGLang's negative prompt where none is given, and that of Qwen-Image's own examples
 LARGEST_INT32 = 2**31 - 1
 
 
@@ -46,7 +48,9 @@ class Fields(BaseModel):
     negative_prompt: str | None = Field(None, description="What to steer away from. Given, even empty: guidance is on.")
     num_inference_steps: int | None = Field(None, ge=1, le=LARGEST_INT32, description="Denoising steps.")
     true_cfg_scale: float | None = Field(None, ge=0, allow_inf_nan=False, description="Strength of the guidance.")
-    guidance_scale: float | None = Field(None, ge=1, le=1, description="1 only: the models have no such guidance.")
+    guidance_scale: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="SGLang's name for true_cfg_scale; over 1 it turns guidance on."
+    )
     seed: int | None = Field(
         None, ge=0, le=LARGEST_SEED, description="Of the first picture; the next ones take the next numbers."
     )
@@ -58,6 +62,20 @@ class Fields(BaseModel):
     @property
     def file_format(self) -> OutputFormat:
         return self.output_format or "png"
+
+    @property
+    def guidance(self) -> dict[str, Any]:
+        """The negative prompt and the scale, in the tensor contract's words; what was left out isn't in it.
+
+        As in SGLang, guidance_scale is the scale unless true_cfg_scale is there, and needs no negative prompt.
+        """
+        scale, negative_prompt = self.true_cfg_scale, self.negative_prompt
+        if scale is None and self.guidance_scale is not None:
+            scale = self.guidance_scale
+            if negative_prompt is None and scale > NO_GUIDANCE:
+                negative_prompt = BLANK
+        given = {"negative_prompt": negative_prompt, "true_cfg_scale": scale}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def side_lengths(self) -> tuple[int, int] | None:
@@ -93,6 +111,12 @@ def check_together(fields: Fields) -> None:
     Raises:
         ApiError: which, and what to do.
     """
+    if fields.true_cfg_scale is not None and fields.guidance_scale not in (None, NO_GUIDANCE, fields.true_cfg_scale):
+        raise invalid(
+            f"guidance_scale={fields.guidance_scale} and true_cfg_scale={fields.true_cfg_scale} are two values for the "
+            "one guidance that there is: send one of them",
+            "guidance_scale",
+        )
     if fields.partial_images and not fields.stream:
         raise invalid("partial_images are sent in streams only: add stream=true", "partial_images")
     if fields.stream and (fields.n or 1) > 1:

@@ -28,6 +28,7 @@ class Keys:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._complaint = ""
         self._read()
 
     def know(self, key: str) -> bool:
@@ -38,7 +39,7 @@ class Keys:
 
     def _read(self) -> None:
         try:
-            self._version = _version(self._path)
+            version = _version(self._path)
             lines = self._path.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"the file of API keys can't be read: {error}") from error
@@ -46,6 +47,7 @@ class Keys:
         if not keys:
             raise SettingsError(f"the file of API keys, {self._path}, holds none: put one on a line of its own")
         self._digests = [_digest(key) for key in keys]
+        self._version, self._complaint = version, ""  # at the end: what could not be read is tried again
 
     def _read_again_if_changed(self) -> None:
         try:
@@ -53,7 +55,9 @@ class Keys:
                 self._read()
                 _log.info("the API keys were read again: %d", len(self._digests))
         except (OSError, SettingsError) as error:
-            _log.error("the API keys stay as they were: %s", error)
+            if str(error) != self._complaint:  # not with every request
+                _log.error("the API keys stay as they were: %s", error)
+            self._complaint = str(error)
 
 
 def _version(path: Path) -> tuple[int, int, int]:

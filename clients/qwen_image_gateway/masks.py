@@ -9,13 +9,15 @@ from io import BytesIO
 
 from PIL import Image, ImageOps
 
+from qwen_image_gateway.pictures import READ
+
 _OPAQUE = 255
 
 
 def grey_mask(content: bytes) -> bytes:
     """The mask as Triton takes it. What can't be read is passed on, for Triton says what is wrong with a picture."""
     try:
-        with Image.open(BytesIO(content)) as mask:
+        with Image.open(BytesIO(content), formats=READ) as mask:
             alpha = _alpha(mask)
     except (OSError, ValueError, SyntaxError, EOFError):
         return content

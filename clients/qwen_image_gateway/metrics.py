@@ -6,9 +6,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from starlette.requests import Request
 from starlette.responses import Response
 
+from qwen_image_gateway.errors import CODES
+
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 _METHODS = ("GET", "POST", "OPTIONS", "HEAD")
-_ROUTES = ("/v1/images/generations", "/v1/images/edits", "/v1/models", "/health", "/health/ready", "/metrics")
+_PAINTING = ("/v1/images/generations", "/v1/images/edits")
+_ROUTES = (*_PAINTING, "/v1/models", "/health", "/health/ready", "/metrics")
 _OTHER = "other"  # for whatever callers make up: each label would be a series of its own
 
 
@@ -39,6 +42,11 @@ class Metrics:
             ("code",),
             registry=self.registry,
         )
+        # From the start: Prometheus sees no rise in what is there for the first time.
+        for code in CODES:
+            self.errors.labels(code)
+        for route in _PAINTING:
+            self.requests.labels(route, "POST", "200")
 
     async def answer(self, request: Request) -> Response:
         """What Prometheus reads."""

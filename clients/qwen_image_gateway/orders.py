@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qwen_image_client.call import Task
-from qwen_image_gateway.errors import invalid
+from qwen_image_gateway.errors import unprocessable
 from qwen_image_gateway.fields import EditFields, Fields
 from qwen_image_gateway.steps import expected_steps, preview_interval
-
-_SAME_NAMES = ("negative_prompt", "num_inference_steps", "true_cfg_scale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +28,13 @@ class Order:
     num_images: int
     seed: int | None
     preview_every: int
+
+    @property
+    def picture_bytes(self) -> int:
+        """Of the pictures that come with it, each as often as it is sent to Triton."""
+        several = self.options.get("images", ())
+        pictures = [*several, *(self.options[name] for name in ("image", "mask_image") if name in self.options)]
+        return self.num_images * sum(map(len, pictures))
 
     def seed_of(self, index: int) -> int | None:
         """The seed of one of its pictures."""
@@ -50,7 +55,7 @@ def edit(task: Task, fields: EditFields, pictures: Sequence[bytes], mask: bytes 
     if task == "edit":
         return _instructed(fields, pictures, mask)
     if len(pictures) > 1:
-        raise invalid(
+        raise unprocessable(
             f"{len(pictures)} pictures: this server starts from one; several need an edit checkpoint", "image"
         )
     options: dict[str, Any] = {"image": pictures[0]}
@@ -64,17 +69,21 @@ def edit(task: Task, fields: EditFields, pictures: Sequence[bytes], mask: bytes 
 
 def _instructed(fields: EditFields, pictures: Sequence[bytes], mask: bytes | None) -> Order:
     if mask is not None:
-        raise invalid(
+        raise unprocessable(
             "this server's edit checkpoint takes no mask: say in the prompt what to change, and where", "mask"
         )
     if fields.strength is not None:
-        raise invalid("this server's edit checkpoint takes no strength: it changes what the prompt says", "strength")
+        raise unprocessable(
+            "this server's edit checkpoint takes no strength: it changes what the prompt says", "strength"
+        )
     steps = expected_steps(fields.num_inference_steps, None, from_picture=False)
     return _order("edit", fields, {"images": list(pictures)}, steps)
 
 
 def _order(task: Task, fields: Fields, pictures: dict[str, Any], steps: int) -> Order:
-    options = {name: value for name in _SAME_NAMES if (value := getattr(fields, name)) is not None}
+    options = fields.guidance
+    if fields.num_inference_steps is not None:
+        options["num_inference_steps"] = fields.num_inference_steps
     if fields.side_lengths is not None:
         options["width"], options["height"] = fields.side_lengths
     return Order(

@@ -11,7 +11,7 @@ from qwen_image_client import GeneratedImage
 from qwen_image_gateway.errors import ApiError, invalid
 from qwen_image_gateway.fields import OutputFormat
 
-_READ = ("PNG", "JPEG", "WEBP")
+READ = ("PNG", "JPEG", "WEBP")  # what Triton reads: nothing else is opened, whatever Pillow could
 _BEST = 100
 
 
@@ -37,7 +37,7 @@ def _size(content: bytes) -> tuple[int, int] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # nothing is decoded here
         try:
-            with Image.open(BytesIO(content), formats=_READ) as picture:
+            with Image.open(BytesIO(content), formats=READ) as picture:
                 return picture.size
         except Image.DecompressionBombError as error:
             raise ApiError(413, f"a picture is far too large: {error}", "picture_too_large") from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from qwen_image_client.call import Task
-from qwen_image_gateway.errors import ApiError, invalid
+from qwen_image_gateway.errors import ApiError, unprocessable
 from qwen_image_gateway.settings import GatewaySettings
 from qwen_image_gateway.triton import MODELS, Triton
 
@@ -31,10 +31,15 @@ class Service:
             ApiError: the caller names another model, or none is ready.
         """
         task = await self.triton.task()
-        served = MODELS.unary(task)
-        if model not in (None, served):
-            raise ApiError(404, f"model={model!r} isn't served; {served} is", "model_not_found", "model")
+        names = self.names_of(task)
+        if model is not None and model not in names:
+            served = f"{names[0]} is" if len(names) == 1 else f"{', '.join(names)} are its names"
+            raise ApiError(404, f"model={model!r} isn't served; {served}", "model_not_found", "model")
         return task
+
+    def names_of(self, task: Task) -> tuple[str, ...]:
+        """What callers may call the model: first its ensemble's name in Triton."""
+        return MODELS.unary(task), *self.settings.served_model_names
 
 
 def service_of(request: Request) -> Service:
@@ -50,6 +55,6 @@ def check_paints(task: Task) -> None:
         ApiError: what to do.
     """
     if task == "edit":
-        raise invalid(
+        raise unprocessable(
             "this server's checkpoint edits pictures: send one to /v1/images/edits", "model", "wrong_checkpoint"
         )

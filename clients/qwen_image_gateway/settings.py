@@ -14,6 +14,7 @@ _POSITIVE = (
     "max_json_bytes",
     "max_upload_bytes",
     "max_picture_pixels",
+    "max_bytes_in_work",
     "body_timeout_s",
     "timeout_s",
     "keep_alive_s",
@@ -31,10 +32,13 @@ class GatewaySettings:
     Attributes:
         url: Triton's gRPC host:port. The server may come up later.
         api_keys: a file of keys, one a line, lines that begin with # left out; None: everybody may ask.
+        served_model_names: other names that callers may give the model, as an OpenAI client's `model`.
         max_requests: image requests in work or being read at one time; one more is answered 429 at once.
         max_json_bytes: of the body of a request without pictures.
         max_upload_bytes: of the body of a request with pictures.
         max_picture_pixels: of one picture that is sent, told by its header before it is decoded.
+        max_bytes_in_work: of pictures in work, each counted once for every picture that is made of it, since it is sent
+            as often. A request beyond it is answered 429, and 413 if it alone is over.
         body_timeout_s: how long a body may take to come.
         timeout_s: after which a request is answered 504, and its work in Triton ended.
         retry_after_s: what a 429 and a 503 tell the caller to wait.
@@ -47,10 +51,12 @@ class GatewaySettings:
 
     url: str = "localhost:8001"
     api_keys: Path | None = None
+    served_model_names: tuple[str, ...] = ()
     max_requests: int = 64
     max_json_bytes: int = MIB
     max_upload_bytes: int = 64 * MIB
     max_picture_pixels: int = 4096 * 4096
+    max_bytes_in_work: int = 1024 * MIB
     body_timeout_s: float = 60.0
     timeout_s: float = DEFAULT_TIMEOUT_S
     retry_after_s: int = 1
@@ -64,6 +70,9 @@ class GatewaySettings:
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name}={getattr(self, name)} must be more than 0")
+        for name in ("retry_after_s", "stop_s"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name}={getattr(self, name)} must not be less than 0")
         if self.page and self.api_keys is not None:
             raise SettingsError(
                 "the page asks Triton by itself and knows no keys, so it can't be served beside API keys: "

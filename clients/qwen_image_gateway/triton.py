@@ -16,12 +16,14 @@ from qwen_image_client.call import Models, Task
 from qwen_image_client.settings import PROBE_TIMEOUT_S, TASKS
 from qwen_image_client.transport.grpc_codec import CHANNEL_OPTIONS
 from qwen_image_gateway.errors import not_ready
+from qwen_image_gateway.in_work import InWork
 from qwen_image_gateway.orders import Order
 from qwen_image_gateway.settings import GatewaySettings, SettingsError
 from qwen_image_gateway.tracing import CurrentTrace, Tracing
 
 MODELS = Models()
 _READY = "READY"
+_LEAVE_S = 5.0  # for work that is being ended when the gateway stops
 
 
 def address_of(url: str) -> Address:
@@ -42,11 +44,14 @@ class Triton:
     def __init__(self, settings: GatewaySettings, tracing: Tracing) -> None:
         address = address_of(settings.url)
         self._tracing = tracing
+        self._in_work = InWork(settings.max_bytes_in_work)
         # Who is refused is told at once: it is for callers to try again.
         self._client = AsyncClient(settings.url, timeout_s=settings.timeout_s, retries=0, headers=CurrentTrace())
         self._probe = InferenceServerClient(address.host_and_port, ssl=address.is_secure, channel_args=CHANNEL_OPTIONS)
 
     async def close(self) -> None:
+        """Waits for what is being ended: its cancellation has to be sent before the connection closes."""
+        await self._in_work.wait_until_none(_LEAVE_S)
         await self._client.close()
         await self._probe.close()
 
@@ -67,13 +72,20 @@ class Triton:
         raise not_ready("Triton answers, but its model isn't ready")
 
     async def images(self, order: Order, request_id: str) -> list[GeneratedImage]:
-        """The order's pictures, each a request of its own to Triton; if one fails, the others are ended."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._image(order, index, request_id)) for index in range(order.num_images)]
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return [task.result() for task in tasks]
+        """The order's pictures, each a request of its own to Triton; if one fails, the others are ended.
+
+        Raises:
+            ApiError: too many bytes would be on their way.
+        """
+        with self._in_work.holding(order):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [
+                        group.create_task(self._image(order, index, request_id)) for index in range(order.num_images)
+                    ]
+            except BaseExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+            return [task.result() for task in tasks]
 
     async def _image(self, order: Order, index: int, request_id: str) -> GeneratedImage:
         name, seed = triton_id(request_id), order.seed_of(index)
@@ -83,10 +95,14 @@ class Triton:
         return image
 
     async def previews(self, order: Order, request_id: str) -> AsyncGenerator[Preview, None]:
-        """The order's one picture after every step. Read it in one task, in which it is closed, too."""
+        """The order's one picture after every step. Read it in one task, in which it is closed, too.
+
+        Raises:
+            ApiError: too many bytes would be on their way.
+        """
         name = triton_id(request_id)
         make = self._client.stream_edit if order.task == "edit" else self._client.stream
-        with self._tracing.span(f"triton {MODELS.stream(order.task)}", request_id=name):
+        with self._in_work.holding(order), self._tracing.span(f"triton {MODELS.stream(order.task)}", request_id=name):
             answers = make(
                 order.prompt, seed=order.seed, request_id=name, preview_every=order.preview_every, **order.options
             )

@@ -13,7 +13,6 @@ _WHY = {
     "background": "pictures have no transparency",
     "quality": "num_inference_steps decides about it",
     "moderation": "the gateway moderates nothing",
-    "guidance_scale": "the models have no distilled guidance: use true_cfg_scale, with a negative_prompt",
     "size": "the text is WIDTHxHEIGHT or auto",
 }
 _BODY = ("body", "query", "path")

@@ -67,7 +67,7 @@ def test_a_page_of_an_allowed_origin_may_ask_and_sees_errors(locked):
         headers={
             "origin": ORIGIN,
             "access-control-request-method": "POST",
-            "access-control-request-headers": "authorization,content-type",
+            "access-control-request-headers": "authorization,content-type,x-stainless-lang,x-stainless-retry-count",
         },
     )
     assert preflight.status_code == 200
@@ -105,6 +105,21 @@ def test_keys_stay_as_they_were_when_their_file_is_damaged(tmp_path):
     assert keys.know("old")
     file.unlink()
     assert keys.know("old")
+
+
+def test_keys_that_could_not_be_read_are_read_once_they_can(tmp_path, caplog):
+    file = tmp_path / "keys"
+    file.write_text("old\n")
+    keys = Keys(file)
+    file.write_text("")
+    os.utime(file, ns=(0, 0))
+    assert keys.know("old")
+    assert keys.know("old")
+    assert len(caplog.records) == 1, "it isn't said with every request"
+    file.write_bytes(b"new\n")
+    os.utime(file, ns=(0, 0))
+    assert keys.know("new")
+    assert not keys.know("old")
 
 
 @pytest.mark.parametrize("content", [None, "", "# nothing\n", "\n"])

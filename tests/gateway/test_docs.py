@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from qwen_image_gateway.arguments import read_arguments
+from qwen_image_gateway.errors import CODES
 from qwen_image_gateway.fields import EditFields
 from qwen_image_gateway.settings import GatewaySettings
 
@@ -60,6 +61,8 @@ def test_every_code_of_an_error_is_in_the_table():
     codes = codes_of_errors()
     assert {"queue_full", "unknown_field", "timeout"} <= codes
     assert {code for code in codes - ours if code not in table} == set()
+    by_default = {"invalid_value", "bad_request", "not_found", "method_not_allowed"}  # ours, and Starlette's own
+    assert set(CODES) == codes | by_default
 
 
 def codes_of_errors() -> set[str]:
@@ -69,15 +72,19 @@ def codes_of_errors() -> set[str]:
         call.args[2].value
         for call in calls
         if isinstance(call, ast.Call)
-        and getattr(call.func, "id", None) in ("ApiError", "invalid")
+        and getattr(call.func, "id", None) in ("ApiError", "invalid", "unprocessable")
         and len(call.args) > 2
         and isinstance(call.args[2], ast.Constant)
     }
 
 
 def test_every_flag_and_metric_that_it_names_exists():
-    known = {f"--{each.name.replace('_', '-')}" for each in fields(GatewaySettings)} | {"--port", "--cors-origin"}
-    others = {"--gateway", "--help", "--trace-config"}
+    known = {f"--{each.name.replace('_', '-')}" for each in fields(GatewaySettings)} | {
+        "--port",
+        "--cors-origin",
+        "--served-model-name",
+    }
+    others = {"--gateway", "--help", "--trace-config", "--checkpoint"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known | others
     metrics = (PACKAGE / "metrics.py").read_text()
     assert all(name in metrics for name in re.findall(r"qwen_image_gateway_\w+", TEXT))
@@ -85,5 +92,7 @@ def test_every_flag_and_metric_that_it_names_exists():
 
 def test_the_command_line_reads_every_setting():
     assert read_arguments([])[0] == GatewaySettings()
-    settings, _ = read_arguments(["--cors-origin", "a", "--cors-origin", "b", "--max-requests", "3"])
-    assert settings == GatewaySettings(cors_origins=("a", "b"), max_requests=3)
+    settings, _ = read_arguments(
+        ["--cors-origin", "a", "--cors-origin", "b", "--served-model-name", "c", "--max-requests", "3"]
+    )
+    assert settings == GatewaySettings(cors_origins=("a", "b"), served_model_names=("c",), max_requests=3)

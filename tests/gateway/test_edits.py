@@ -104,12 +104,12 @@ def test_an_edit_checkpoint_streams(editing_client):
     ],
 )
 def test_an_edit_checkpoint_refuses_what_it_has_no_use_for(editing_client, options, param, words):
-    with pytest.raises(openai.BadRequestError, match=words) as refused:
+    with pytest.raises(openai.UnprocessableEntityError, match=words) as refused:
         editing_client.images.edit(**{"image": png(PHOTO), "prompt": "make it blue", **options})
     assert refused.value.param == param
 
 
 def test_an_edit_checkpoint_is_the_model_and_does_not_paint_from_words(editing_client):
     assert [model.id for model in editing_client.models.list()] == ["qwen_image_edit"]
-    with pytest.raises(openai.BadRequestError, match="/v1/images/edits"):
+    with pytest.raises(openai.UnprocessableEntityError, match="/v1/images/edits"):
         editing_client.images.generate(prompt="a star")

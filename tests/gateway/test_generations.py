@@ -6,11 +6,13 @@ import base64
 import io
 import json
 
+import openai
 import pytest
 from openai.types import ImageGenCompletedEvent, ImageGenPartialImageEvent, ImagesResponse
 from PIL import Image
 
 from qwen_image_client import Client
+from tests.gateway.running import gateway_over
 from tests.pictures import levels_apart
 
 SHORT = {"num_inference_steps": 3}
@@ -83,6 +85,24 @@ def test_values_that_mean_what_is_done_anyway_are_taken(client):
         extra_body={**SHORT, "guidance_scale": 1},
     )
     assert answer.size == "128x128"
+    assert answer.data[0].recipe["true_cfg_scale"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "negative_prompt", "scale"),
+    [
+        ({"guidance_scale": 3}, " ", 3),
+        ({"guidance_scale": 3, "negative_prompt": "blurry"}, "blurry", 3),
+        ({"guidance_scale": 1, "negative_prompt": "blurry"}, "blurry", 1),
+        ({"guidance_scale": 1, "true_cfg_scale": 2.5, "negative_prompt": "blurry"}, "blurry", 2.5),
+        ({"guidance_scale": 3, "true_cfg_scale": 3, "negative_prompt": ""}, "", 3),
+        ({"true_cfg_scale": 3}, None, 1),
+    ],
+)
+def test_guidance_scale_is_another_name_for_the_one_guidance_there_is(client, given, negative_prompt, scale):
+    answer = client.images.generate(prompt="a star", size="64x64", extra_body={**SHORT, **given})
+    recipe = answer.data[0].recipe
+    assert (recipe["negative_prompt"], recipe["true_cfg_scale"]) == (negative_prompt, scale)
 
 
 @pytest.mark.parametrize(("partial_images", "steps"), [(0, []), (1, [10]), (2, [6, 12]), (3, [5, 10, 15])])
@@ -126,3 +146,15 @@ async def test_the_asynchronous_client_gets_the_same(gateway, client):
 def test_the_models_are_the_one_that_is_served(client):
     assert [model.id for model in client.models.list()] == ["qwen_image"]
     assert client.models.retrieve("qwen_image").object == "model"
+
+
+def test_a_model_answers_to_every_name_that_it_was_given(server, tmp_path):
+    names = ("--served-model-name", "Qwen/Qwen-Image", "--served-model-name", "painter")
+    with gateway_over(server.grpc_url, tmp_path, *names) as gateway, gateway.client() as client:
+        served = [model.id for model in client.models.list()]
+        assert served == ["qwen_image", "Qwen/Qwen-Image", "painter"]
+        for name in served:
+            assert client.models.retrieve(name).id == name
+            assert client.images.generate(model=name, prompt="a star", size="64x64", extra_body=SHORT).data
+        with pytest.raises(openai.NotFoundError, match="qwen_image, Qwen/Qwen-Image, painter are its names"):
+            client.images.generate(model="dall-e-3", prompt="a star")

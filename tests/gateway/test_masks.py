@@ -14,7 +14,7 @@ from tests.pictures import png
 PAINT_LEFT = np.array([[255, 255, 0, 0]] * 4, np.uint8)
 
 
-def transparent(mode: str) -> bytes:
+def transparent(mode: str, file_format: str = "PNG") -> bytes:
     """Black pictures of 4 x 4 whose left half is transparent."""
     if mode == "P":
         indices = Image.fromarray((PAINT_LEFT == 255).astype(np.uint8), "L").convert("P")
@@ -23,7 +23,9 @@ def transparent(mode: str) -> bytes:
         return buffer.getvalue()
     image = Image.new(mode, (4, 4))
     image.putalpha(Image.fromarray(255 - PAINT_LEFT))
-    return png(image)
+    buffer = io.BytesIO()
+    image.save(buffer, file_format)
+    return buffer.getvalue()
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
@@ -40,8 +42,9 @@ def test_what_is_transparent_is_painted(mode):
         png(Image.fromarray(PAINT_LEFT).convert("RGBA")),
         b"no picture",
         transparent("RGBA")[:45],
+        transparent("RGBA", "TIFF"),
     ],
-    ids=["grey", "opaque", "no picture", "damaged"],
+    ids=["grey", "opaque", "no picture", "damaged", "a format that Triton doesn't read"],
 )
 def test_what_has_no_transparency_or_can_not_be_read_is_left_as_it_is(content):
     assert grey_mask(content) == content

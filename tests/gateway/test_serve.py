@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import sysconfig
+import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -17,6 +20,7 @@ from openai import OpenAI
 from qwen_image_gateway import GatewaySettings, create_app
 from qwen_image_gateway.settings import SettingsError
 from tests.gateway.running import gateway_over
+from tests.gateway.samplers import of_samplers, wait_until_idle
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,6 +57,7 @@ def test_the_command_line_tells_every_setting_with_its_default(command):
         (["--api-keys", "/nowhere"], "can't be read"),
         (["--url", "http://localhost:8000"], "must be Triton's gRPC address"),
         (["--max-requests", "0"], "max_requests=0 must be more than 0"),
+        (["--retry-after-s", "-1"], "retry_after_s=-1 must not be less than 0"),
         (["--page", "--api-keys", "/nowhere"], "knows no keys"),
     ],
 )
@@ -62,6 +67,25 @@ def test_settings_that_can_not_be_used_are_told_at_the_start(options, words):
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
     assert words in done.stderr
+
+
+def test_a_gateway_that_stops_ends_in_triton_what_it_could_not_finish(server, tmp_path):
+    cancelled = of_samplers(server, "qwen_image_cancelled_images_total")
+    long = {"prompt": "a star", "size": "512x512", "n": 2, "num_inference_steps": 150}
+    with gateway_over(server.grpc_url, tmp_path, "--stop-s", "0") as gateway:
+        url = f"{gateway.url}/v1/images/generations"
+        asking = threading.Thread(target=ask_and_be_refused, args=(url, long))
+        asking.start()
+        while of_samplers(server, "qwen_image_images_in_flight") < 2:
+            time.sleep(0.05)
+    asking.join()
+    wait_until_idle(server)
+    assert of_samplers(server, "qwen_image_cancelled_images_total") == cancelled + 2
+
+
+def ask_and_be_refused(url, body):
+    with contextlib.suppress(httpx.TransportError):
+        assert httpx.post(url, json=body, timeout=120).status_code >= 500
 
 
 def test_the_page_without_gradio_names_the_command_that_installs_it(monkeypatch):

@@ -21,7 +21,7 @@ from qwen_image_gateway.orders import Order
 from qwen_image_gateway.service import check_paints, service_of
 from qwen_image_gateway.streaming import EventResponse
 
-router = APIRouter(responses=errors(400, 401, 404, 408, 413, 429, 502, 503, 504))
+router = APIRouter(responses=errors(400, 401, 404, 408, 413, 422, 429, 502, 503, 504))
 
 
 @router.post(GENERATIONS, response_model=Pictures, responses=PICTURES_OR_EVENTS)

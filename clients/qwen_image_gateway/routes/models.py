@@ -1,4 +1,4 @@
-"""The model that is served: one, named after its ensemble in Triton."""
+"""The model that is served: one, named after its ensemble in Triton, and whatever else the settings call it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from qwen_image_gateway.documents import errors
 from qwen_image_gateway.service import service_of
-from qwen_image_gateway.triton import MODELS
 
 router = APIRouter(responses=errors(401, 503))
 
@@ -32,16 +31,15 @@ class Models(BaseModel):
 
 @router.get("/v1/models")
 async def models(request: Request) -> Models:
-    """The models served: one."""
-    return Models(data=[await _model(request, None)])
+    """The models served: one, by each of its names."""
+    service = service_of(request)
+    names = service.names_of(await service.task(None))
+    return Models(data=[Model(id=name, created=service.began_s) for name in names])
 
 
-@router.get("/v1/models/{model_id}", responses=errors(404))
+@router.get("/v1/models/{model_id:path}", responses=errors(404))
 async def model(request: Request, model_id: str) -> Model:
     """One model, if it is the one served."""
-    return await _model(request, model_id)
-
-
-async def _model(request: Request, name: str | None) -> Model:
     service = service_of(request)
-    return Model(id=MODELS.unary(await service.task(name)), created=service.began_s)
+    await service.task(model_id)
+    return Model(id=model_id, created=service.began_s)
