@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -41,12 +42,11 @@ class MemoryWatch:
 
 
 def _resident_bytes(pid: int) -> int:
-    """Of a tree; memory that its processes share is counted once for each."""
-    process = psutil.Process(pid)
+    """Of a tree; memory that its processes share is counted once for each. One that has ended has none."""
     total = 0
-    for each in (process, *process.children(recursive=True)):
-        try:
-            total += each.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue  # it ended while we looked
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += each.memory_info().rss
     return total
