@@ -90,6 +90,7 @@ def template_values(checkpoint: Checkpoint, settings: Settings, limits: Limits, 
     values: dict[str, Any] = {
         **asdict(settings),
         **asdict(limits),
+        "gpus": " gpus: [ 0 ]" if settings.kind == "KIND_GPU" else "",  # or Triton makes instances on every GPU it sees
         "engine_manifest": compiled.block or "",
         **{name: name if settings.has_vae_plans else "" for name in PLAN_MODELS},
         "min_image_tokens": min_image_tokens,

@@ -39,7 +39,7 @@ class Settings:
     dit_instances: int = 1
     dit_threads: int = os.cpu_count() or 1
     max_batch_tokens: int = 65_536  # image tokens of one batch on torch, both guidance branches counted
-    conditioning_store_bytes: int = 256 * MIB  # text states and pictures of running images, beside the transformer
+    conditioning_store_bytes: int = 1 * GIB  # text states and pictures of running images, beside the transformer
     vae_max_batch_size: int = 8
     vae_dtype: str = "float32"
     vae_threads: int = os.cpu_count() or 1
@@ -61,6 +61,12 @@ class Settings:
         for name, allowed in ALLOWED.items():
             if getattr(self, name) not in allowed:
                 raise RenderError(f"{name}={getattr(self, name)!r} must be one of {', '.join(allowed)}")
+
+        if self.device == "cuda" and self.dit_instances > 1:
+            raise RenderError(
+                f"dit_instances={self.dit_instances} must be 1 on a GPU, where a second would hold the weights again "
+                "and take turns with the first. A server serves one GPU: start one for each"
+            )
 
     @property
     def needs_engines(self) -> bool:

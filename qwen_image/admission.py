@@ -25,10 +25,14 @@ class _Turn:
 
 @dataclass(slots=True)
 class Admission:
-    """Places for `max_in_flight` images; `max_waiting` more wait, first come first served. Lives on one event loop."""
+    """Places for `max_in_flight` images; `max_waiting` more wait, first come first served. Lives on one event loop.
+
+    `on_waiting` is told how many images more wait, or fewer.
+    """
 
     max_in_flight: int
     max_waiting: int
+    on_waiting: Callable[[int], None] = lambda change: None
     in_flight: int = 0
     waiting: int = 0
     _queue: deque[_Turn] = field(default_factory=deque)
@@ -56,7 +60,7 @@ class Admission:
                 f"{self.max_waiting} may; send the request again later"
             )
         self._queue.append(turn)
-        self.waiting += turn.images
+        self._count_waiting(turn.images)
         try:
             while not turn.called.is_set():
                 check_wanted()
@@ -69,7 +73,11 @@ class Admission:
                 self._queue.remove(turn)
             raise
         finally:
-            self.waiting -= turn.images
+            self._count_waiting(-turn.images)
+
+    def _count_waiting(self, change: int) -> None:
+        self.waiting += change
+        self.on_waiting(change)
 
     def _leave(self, images: int) -> None:
         self.in_flight -= images

@@ -7,6 +7,7 @@ server's processes share. The `qwen_image_cancel` model asks all of them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import tempfile
@@ -20,6 +21,7 @@ REMEMBER_S = 600.0  # a cancelled id that is still on its way is ended on arriva
 REMEMBER_MOST = 10_000
 LONGEST_REQUEST_ID = 1024  # bytes
 REPLY_TIMEOUT_S = 5.0
+_log = logging.getLogger("qwen_image.serving")
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +102,10 @@ async def listen(registry: Registry, path: Path) -> asyncio.Server:
 
 
 def cancel_everywhere(request_id: str, folder: Path) -> int:
-    """Ask every sampler process that listens in `folder`; the number of images ended."""
+    """Ask every sampler process that listens in `folder`; the number of images ended.
+
+    One that does not answer keeps nobody from asking the next.
+    """
     return sum(_ask(path, request_id) for path in sorted(folder.glob("*.sock")))
 
 
@@ -109,7 +114,10 @@ def _ask(path: Path, request_id: str) -> int:
         connection.settimeout(REPLY_TIMEOUT_S)
         try:
             connection.connect(str(path))
+            connection.sendall(request_id.encode() + b"\n")
+            return int(connection.makefile("rb").readline())
         except (ConnectionRefusedError, FileNotFoundError):  # its process has ended
             return 0
-        connection.sendall(request_id.encode() + b"\n")
-        return int(connection.makefile("rb").readline())
+        except (OSError, ValueError) as error:
+            _log.warning("%s was asked to end a request and did not answer: %s", path.stem, error)
+            return 0

@@ -85,16 +85,18 @@ def _advance_batch(rows: list[StepRow], engine: Engine, channels: int) -> torch.
     prompt_embeds, mask = pad_texts(texts, engine.device, engine.dtype)
     references = _references([rows[each] for each in branches])
     scales = torch.tensor([rows[position].true_cfg_scale for position in guided], device=engine.device)
+    # On the device once: a list as an index would be sent, and waited for, at every step.
+    branches_there, guided_there = (torch.tensor(each, device=engine.device) for each in (branches, guided))
     for step in range(sigmas.shape[1] - 1):
         now, then = sigmas_there[:, step], sigmas_there[:, step + 1]
-        tokens, sigma = (latents[branches], sigmas[branches, step]) if guided else (latents, sigmas[:, step])
+        tokens, sigma = (latents[branches_there], sigmas[branches, step]) if guided else (latents, sigmas[:, step])
         predicted = engine.velocity(
             Batch(tokens, sigma, prompt_embeds, mask, rows[0].grid, references, rows[0].conditioning.reference_grids)
         )
         velocity = predicted[: len(rows)]
         if guided:
             velocity = velocity.clone()
-            velocity[guided] = guide(velocity[guided], predicted[len(rows) :], scales)
+            velocity[guided_there] = guide(velocity[guided_there], predicted[len(rows) :], scales)
         latents = latents + (then - now)[:, None, None] * velocity
         _keep_unmasked(latents, then, rows)
     return latents

@@ -122,8 +122,8 @@ def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:
     if latents:
         inputs["latents"] = latents[0][None] if len(latents) == 1 else np.stack(latents)
     if not all(step.held.has_sent_states for step in steps):
-        inputs["prompt_embeds"] = np.stack([image.prompt_embeds for image in images])
-        inputs["negative_prompt_embeds"] = np.stack([image.negative_prompt_embeds for image in images])
         (alone,) = steps  # what an image is conditioned on has a size of its own
+        inputs["prompt_embeds"] = alone.held.image.prompt_embeds[None]
+        inputs["negative_prompt_embeds"] = alone.held.image.negative_prompt_embeds[None]
         inputs |= alone.held.pictures.inputs()
     return inputs

@@ -9,7 +9,9 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ from qwen_image.serving.picture_tokens import picture_tokens
 from qwen_image.serving.tensors import response
 
 CLOSE_WITHIN_S = 5.0
+MAX_CALLS = 128  # of other models at one time
 FINAL = 1  # TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -49,6 +52,7 @@ class SamplerModel:
             settings.name,
             "qwen_image_images_total",
             "qwen_image_images_in_flight",
+            "qwen_image_images_waiting",
             "qwen_image_cancelled_images_total",
             "qwen_image_refused_images_total",
             "qwen_image_failed_steps_total",
@@ -61,9 +65,15 @@ class SamplerModel:
             dit_instances=settings.integer("dit_instances"),
         )
         self._registry = Registry()
-        self._admission = Admission(settings.integer("max_images_in_flight"), settings.integer("max_images_waiting"))
+        self._admission = Admission(
+            settings.integer("max_images_in_flight"),
+            settings.integer("max_images_waiting"),
+            on_waiting=partial(self._metrics.add, "qwen_image_images_waiting"),
+        )
         self._is_closing = False
         self._loop = asyncio.new_event_loop()
+        # Every call of another model waits in a thread: one for each that may be made, or previews would hold up steps.
+        self._loop.set_default_executor(ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="call"))
         threading.Thread(target=self._loop.run_forever, name="denoising", daemon=True).start()
         self._socket_path = sockets_folder() / f"{settings.name}.sock"
         asyncio.run_coroutine_threadsafe(listen(self._registry, self._socket_path), self._loop).result()

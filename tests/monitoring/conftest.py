@@ -44,7 +44,7 @@ def gateway_exports(server: TritonServer, tmp_path_factory: pytest.TempPathFacto
         gateway_over(server.grpc_url, folder, "--timeout-s", "0.001") as impatient,
     ):
         assert paint(narrow, size="64x64", num_inference_steps=2) == 200
-        assert paint(narrow, size="65x64") == 400
+        assert paint(narrow, size="65x64") == 422
         refuse_one(narrow)
         assert paint(impatient) == 504
         for gateway in (narrow, impatient):

@@ -57,7 +57,9 @@ def name_the_plan(repository: Path) -> None:
 
 def add_stand_in(folder: Path, onnx: Path) -> None:
     config = (TEMPLATES / "vae_decoder_plan" / "config.pbtxt").read_text()
-    config = config.replace('platform: "tensorrt_plan"', 'backend: "python"').replace("KIND_GPU", "KIND_CPU")
+    config = config.replace('platform: "tensorrt_plan"', 'backend: "python"').replace(
+        "KIND_GPU gpus: [ 0 ]", "KIND_CPU"
+    )
     (folder / "1").mkdir(parents=True)
     (folder / "config.pbtxt").write_text(config)
     (folder / "1" / "model.py").write_text(STAND_IN.format(path=str(onnx)))

@@ -79,7 +79,8 @@ def test_a_newcomer_does_not_overtake_those_who_wait():
 
 def test_one_that_is_not_wanted_any_more_leaves_the_queue():
     async def story() -> None:
-        admission, log, done = Admission(1, 8), [], asyncio.Event()
+        changes: list[int] = []
+        admission, log, done = Admission(1, 8, changes.append), [], asyncio.Event()
         holder = asyncio.ensure_future(hold(admission, 1, log, "holder", done))
         await settle()
 
@@ -90,6 +91,7 @@ def test_one_that_is_not_wanted_any_more_leaves_the_queue():
             async with admission.place(1, not_wanted):
                 raise AssertionError("was given a place")
         assert admission.waiting == 0
+        assert changes == [1, -1]
         done.set()
         await holder
         assert admission.in_flight == 0

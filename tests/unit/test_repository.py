@@ -103,6 +103,16 @@ def test_the_limits_and_the_settings_given_are_the_ones_rendered(checkpoint, tmp
     assert json.loads((repository / "text_encoder" / "1" / "model.json").read_text())["enforce_eager"] is False
 
 
+def test_a_server_serves_one_gpu_however_many_it_sees(checkpoint, tmp_path):
+    """Triton makes a KIND_GPU's instances on every GPU unless it is told which."""
+    output = render_repository(checkpoint, tmp_path / "output", settings=GpuSettings(engine="torch"))
+    configs = [output / name / "config.pbtxt" for name in ("dit", "vae_decoder", "vae_encoder")]
+    groups = [parse_config(path, path.read_text()).instance_group[0] for path in configs]
+    assert [(group.count, list(group.gpus)) for group in groups] == [(1, [0])] * 3
+    with pytest.raises(RenderError, match="start one for each"):
+        GpuSettings(engine="torch", dit_instances=2)
+
+
 @pytest.mark.parametrize("load_format", LoadFormat)
 def test_every_model_that_loads_weights_is_told_where_from(checkpoint, tmp_path, load_format):
     repository = render_repository(checkpoint, tmp_path / "out", settings=Settings(load_format=load_format))

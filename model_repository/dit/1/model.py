@@ -74,10 +74,11 @@ class TritonPythonModel:
         start, misses = time.perf_counter(), self._engine.graph_misses
         for positions, advanced in advance(rows, self._engine, self._channels):
             self._count(positions, rows)
-            for index, position in enumerate(positions):
-                results[position] = advanced if isinstance(advanced, Exception) else advanced[index].cpu().numpy()
-                if isinstance(advanced, Exception):
-                    failed[owners[position]] = advanced
+            if isinstance(advanced, Exception):
+                failed |= {owners[position]: advanced for position in positions}
+            else:
+                for position, latents in zip(positions, advanced.cpu().numpy(), strict=True):
+                    results[position] = latents
         self._metrics.add("qwen_image_dit_compute_seconds_total", time.perf_counter() - start)
         self._metrics.add("qwen_image_dit_graph_misses_total", self._engine.graph_misses - misses)
         return [

@@ -32,19 +32,21 @@ class Modulations:
 
     def at(self, sigmas: Sequence[float]) -> torch.Tensor:
         """(PER_BLOCK · blocks + 2, len(sigmas), dim); the last two are shift and scale of the output's norm."""
-        return torch.stack([self._at(sigma) for sigma in sigmas], dim=1)
+        # Rounded, as the model sees them: sizes and step counts have few levels of their own then.
+        levels = torch.tensor(sigmas, dtype=torch.float32).to(self._dtype).tolist()
+        return torch.stack([self._at(level) for level in levels], dim=1)
 
-    def _at(self, sigma: float) -> torch.Tensor:
-        found = self._held.pop(sigma, None)
-        self._held[sigma] = found = self._computed(sigma) if found is None else found
+    def _at(self, level: float) -> torch.Tensor:
+        found = self._held.pop(level, None)
+        self._held[level] = found = self._computed(level) if found is None else found
         if len(self._held) > MAX_LEVELS:
             self._held.popitem(last=False)
         return found
 
-    def _computed(self, sigma: float) -> torch.Tensor:
+    def _computed(self, level: float) -> torch.Tensor:
         """(PER_BLOCK · blocks + 2, dim)."""
-        level = torch.tensor([sigma], device=self._device).to(self._dtype)
-        temb = self._outside.time_text_embed(level, level)  # (1, dim)
+        sigma = torch.tensor([level], device=self._device, dtype=self._dtype)
+        temb = self._outside.time_text_embed(sigma, sigma)  # (1, dim)
         embedded = functional.silu(temb)
         of_blocks = [functional.linear(embedded, weight, bias).view(6, -1) for weight, bias in self._layers]
         scale, shift = self._outside.norm_out.linear(embedded).view(2, -1)
