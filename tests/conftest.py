@@ -15,6 +15,7 @@ if not Path("/dev/nvidiactl").exists():
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -48,8 +49,20 @@ def tiny_edit_plus_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A real tritonserver over the tiny checkpoint; tests that need other settings start their own."""
-    folder = tmp_path_factory.mktemp("server")
-    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository")
+    with _served(tiny_checkpoint, tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def edit_server(tiny_edit_plus_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """One over the tiny checkpoint that edits up to three pictures."""
+    with _served(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_server")) as running:
+        yield running
+
+
+@contextmanager
+def _served(checkpoint: Path, folder: Path) -> Iterator[TritonServer]:
+    repository = render_repository(open_checkpoint(checkpoint), folder / "repository")
     with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
         running.wait_until_ready()
         yield running

@@ -11,9 +11,6 @@ import pytest
 from openai.types import ImageEditCompletedEvent, ImageEditPartialImageEvent
 from PIL import Image
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.gateway.running import gateway_over
 from tests.pictures import levels_apart, picture, png, right_half
 
@@ -22,14 +19,10 @@ PHOTO = picture(128, 128)
 
 
 @pytest.fixture(scope="module")
-def editing_client(tiny_edit_plus_checkpoint, tmp_path_factory):
+def editing_client(edit_server, tmp_path_factory):
     """Of a gateway over a Triton that serves an edit checkpoint for up to three pictures."""
-    folder = tmp_path_factory.mktemp("editing")
-    repository = render_repository(open_checkpoint(tiny_edit_plus_checkpoint), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        with gateway_over(running.grpc_url, folder) as gateway, gateway.client() as client:
-            yield client
+    with gateway_over(edit_server.grpc_url, tmp_path_factory.mktemp("editing")) as gateway, gateway.client() as client:
+        yield client
 
 
 def pixels(answer) -> np.ndarray:
@@ -75,7 +68,7 @@ def test_a_stream_of_edits_has_its_own_names(client):
     assert [event.type for event in events] == ["image_edit.partial_image", "image_edit.completed"]
     ImageEditPartialImageEvent.model_validate(events[0].model_dump())
     ImageEditCompletedEvent.model_validate(events[1].model_dump())
-    assert (events[0].step, events[0].num_inference_steps) == (2, 5)
+    assert (events[0].step, events[0].num_inference_steps) == (3, 5)
 
 
 @pytest.mark.parametrize("pictures", [1, 3])

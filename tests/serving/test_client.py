@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from qwen_image_client import (
     AsyncClient,
     Cancelled,
@@ -47,15 +44,6 @@ def url(server, request):
 def client(url):
     with Client(url) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def edit_server(tiny_edit_plus_checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("edit_server")
-    repository = render_repository(open_checkpoint(tiny_edit_plus_checkpoint), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
 
 
 @pytest.fixture(params=PROTOCOLS)

@@ -20,9 +20,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from qwen_image_client import Client, load_recipe
 from scripts.bench_perf_analyzer import perf_analyzer
 from tests.pictures import levels_apart, picture, png, right_half
@@ -38,15 +35,6 @@ LONG_STREAM = ["--height", "256", "--width", "256", "--num-inference-steps", "20
 
 def run(*arguments, cwd):
     return subprocess.run([*COMMAND, *arguments], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
-
-
-@pytest.fixture(scope="module")
-def edit_server(tiny_edit_plus_checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("edit_server")
-    repository = render_repository(open_checkpoint(tiny_edit_plus_checkpoint), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
 
 
 @pytest.fixture
