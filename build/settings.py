@@ -21,6 +21,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {  # settings that not every value of thei
     "vae_dtype": DTYPES,
     "text_encoder_dtype": DTYPES,
     "text_encoder_enforce_eager": ("true", "false"),
+    "watchdog": ("on", "off"),
 }
 
 
@@ -32,6 +33,7 @@ class Settings:
     load_format: LoadFormat = LoadFormat.AUTO  # dummy: random weights, made on the device; no files are read
     device: str = "cpu"
     kind: str = "KIND_CPU"  # of the models that compute
+    validator_instances: int = 2  # processes that decode pictures; requests wait while all of them do
     niceness: int = 10  # of the processes that compute: on a CPU they give way to those that answer
     engine: str = "torch"  # of the transformer's blocks
     precision: Precision = Precision.FP32  # of the transformer
@@ -56,6 +58,7 @@ class Settings:
     max_images_waiting: int = 64
     tokens_per_call: int = 1  # steps of one call x image tokens, references counted; one step at least
     tokens_per_call_alone: int = 1  # the same, while no other image is in flight
+    watchdog: str = "on"  # end the server when a model's process died: whoever started it starts it again
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():

@@ -1,10 +1,11 @@
 """The pictures of a request: read from files, brought to the sizes that the models see, passed between them."""
 
 from qwen_image.pictures.geometry import fitted_size, fitted_within, mask_array, packed, pixels, resized, unpacked
-from qwen_image.pictures.reading import PictureLimits, read_mask, read_picture
+from qwen_image.pictures.reading import PictureLimits, checked_size, read_mask, read_picture
 
 __all__ = [
     "PictureLimits",
+    "checked_size",
     "fitted_size",
     "fitted_within",
     "mask_array",

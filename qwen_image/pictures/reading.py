@@ -22,6 +22,7 @@ _UPRIGHT = {  # EXIF's orientation -> what undoes it; 1 is upright
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+_ON_ITS_SIDE = (5, 6, 7, 8)  # of these orientations, whose width becomes the height
 _ORIENTATION_TAG, _SHORT = 0x112, 3
 
 
@@ -34,6 +35,14 @@ class PictureLimits:
     min_side: int = 8  # pixels
     max_aspect_ratio: float = 16.0  # longer side to shorter side
     formats: tuple[str, ...] = ("PNG", "JPEG", "WEBP")
+
+
+def checked_size(data: bytes, name: str, limits: PictureLimits) -> tuple[int, int]:
+    """(width, height) of a file's picture upright, without a pixel decoded. InvalidRequest if the limits forbid it."""
+    with _refusing(name):
+        opened = _checked(data, name, limits)
+        width, height = opened.picture.size
+        return (height, width) if _orientation(opened.exif) in _ON_ITS_SIDE else (width, height)
 
 
 def read_picture(data: bytes, name: str, limits: PictureLimits) -> Image.Image:
@@ -76,13 +85,18 @@ def _refusing(name: str) -> Iterator[None]:
 
 def _decoded(data: bytes, name: str, limits: PictureLimits) -> Image.Image:
     """The picture upright, of any mode of 8 bits or less."""
-    _check_file(data, name, limits)
-    opened = _opened(data, name, limits)
-    _check_picture(opened, name, limits)
+    opened = _checked(data, name, limits)
     opened.picture.load()
     method = _UPRIGHT.get(_orientation(opened.exif))
     picture = opened.picture if method is None else opened.picture.transpose(method)
     return _eight_bits(picture) if picture.mode == "I;16" else picture
+
+
+def _checked(data: bytes, name: str, limits: PictureLimits) -> Opened:
+    _check_file(data, name, limits)
+    opened = _opened(data, name, limits)
+    _check_picture(opened, name, limits)
+    return opened
 
 
 def _check_file(data: bytes, name: str, limits: PictureLimits) -> None:

@@ -8,11 +8,17 @@ import psutil
 
 
 def stub_of(server, model: str) -> psutil.Process:
-    """The process of one Python model: its stub is given the path of model.py."""
-    for child in psutil.Process(server.process.pid).children(recursive=True):
-        if any(f"/{model}/1/model.py" in argument for argument in child.cmdline()):
-            return child
-    raise LookupError(model)
+    """The process of one Python model, the first of several."""
+    return stubs_of(server, model)[0]
+
+
+def stubs_of(server, model: str) -> list[psutil.Process]:
+    """All processes of one Python model: a stub is given the path of model.py."""
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    found = [child for child in children if any(f"/{model}/1/model.py" in part for part in child.cmdline())]
+    if not found:
+        raise LookupError(model)
+    return found
 
 
 def resident_bytes(server) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
 import uuid
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tritonclient.grpc as grpcclient
+from PIL import Image
 from tritonclient.utils import InferenceServerException
 
 from build.repository import render_repository
@@ -14,6 +18,7 @@ from qwen_image.checkpoint import open_checkpoint
 from qwen_image.params import Limits
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.pictures import levels_apart, picture, png, right_half
+from tests.serving.processes import stubs_of
 from tests.serving.raw import ask, stream
 
 START, MASK = png(picture(96, 64)), png(right_half(96, 64))
@@ -151,6 +156,56 @@ def test_edits_of_all_shapes_at_once_equal_their_solo_runs(edit_server, at_once)
 
     for together, case in zip(at_once(edit, cases), cases, strict=True):
         assert levels_apart(together, edit(case)) <= 1
+
+
+def jpeg(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+def most_resident_bytes(server, model: str) -> int:
+    """The most that a process of the model has ever held."""
+    statuses = (Path(f"/proc/{stub.pid}/status").read_text() for stub in stubs_of(server, model))
+    return max(int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024 for status in statuses)
+
+
+def test_large_pictures_are_not_held_together(edit_server):
+    sides = [2048 - row for row in range(8)]
+    files = [[jpeg(picture(side, side, seed)) for seed in range(3)] for side in sides]
+    decoded = sum(3 * 3 * side**2 for side in sides)
+    before = most_resident_bytes(edit_server, "validator")
+    given = {"input_image": files, "num_inference_steps": 1, "height": 64, "width": 64}
+    ask(edit_server, ["a"] * 8, model="qwen_image_edit", **given)
+    assert most_resident_bytes(edit_server, "validator") - before < decoded / 3
+
+
+def test_rows_that_share_files_in_another_order_equal_their_solo_runs(edit_server):
+    one, two = (png(picture(96, 64, seed)) for seed in (1, 2))
+    rows, given = [[one, two], [two, one], [one, one], [two, b""]], {**SMALL, "outputs": ("latents",)}
+    together = ask(edit_server, ["a"] * 4, model="qwen_image_edit", input_image=rows, **given)["latents"]
+    alone = [ask(edit_server, "a", model="qwen_image_edit", input_image=[row], **given)["latents"][0] for row in rows]
+    assert all(np.abs(one - other).max() < 1e-4 for one, other in zip(together, alone, strict=True))
+    assert all(np.abs(alone[0] - other).max() > 1e-3 for other in alone[1:])
+
+
+def test_rows_that_share_a_picture_keep_what_their_own_masks_keep(server):
+    left, right = (
+        png(each) for each in (right_half(96, 64).transpose(Image.Transpose.FLIP_LEFT_RIGHT), right_half(96, 64))
+    )
+    files = {"input_image": [[START]] * 3, "mask_image": [right, left, right]}
+    image = ask(server, ["a star"] * 3, **SMALL, strength=1.0, **files)["image"]
+    start = np.asarray(picture(96, 64))
+    kept = [(np.array_equal(row[:, :48], start[:, :48]), np.array_equal(row[:, 48:], start[:, 48:])) for row in image]
+    assert kept == [(True, False), (False, True), (True, False)]
+
+
+def test_no_pixel_is_decoded_for_a_request_that_is_refused_anyway(server):
+    cut_off = jpeg(picture(96, 64))[:-60]
+    with pytest.raises(InferenceServerException, match=r"input_image 0 of row 0 can't be read"):
+        ask(server, "a star", input_image=cut_off)
+    with pytest.raises(InferenceServerException, match=r"num_inference_steps=0 must be"):
+        ask(server, "a star", input_image=cut_off, num_inference_steps=0)
 
 
 def test_a_mask_of_another_size_harms_no_batch_mate_of_the_decoder(server, at_once):

@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from build.repository import render_repository
+from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.families import QWEN_IMAGE
 from qwen_image.params import GenerationParams, Limits
@@ -96,7 +97,8 @@ def test_the_repository_holds_these_models_each_under_its_own_name(configs, fami
 def test_a_python_model_has_its_code_and_says_where_it_runs(configs, rendered, model):
     assert configs[model].backend == "python"
     assert (rendered / model / "1" / "model.py").is_file()
-    assert [group.count for group in configs[model].instance_group] == [1]
+    instances = Settings().validator_instances if model == "validator" else 1
+    assert [group.count for group in configs[model].instance_group] == [instances]
 
 
 def test_tensor_names_are_lower_snake_and_words(configs):

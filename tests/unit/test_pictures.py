@@ -18,6 +18,7 @@ from PIL import Image, ImageOps
 from qwen_image.errors import InvalidRequest
 from qwen_image.pictures import (
     PictureLimits,
+    checked_size,
     fitted_size,
     fitted_within,
     mask_array,
@@ -225,6 +226,16 @@ def test_a_picture_is_turned_upright_as_pil_does(file_format, endian, orientatio
     np.testing.assert_array_equal(pixels(read(data)), pixels(expected))
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_size_is_that_of_the_picture_upright_and_no_pixel_is_decoded_for_it(orientation):
+    exif = b"Exif\0\0" + tiff(struct.pack("<HHII", 0x112, 3, 1, orientation), 1)
+    whole = saved(RGB, "JPEG", exif=exif)
+    assert checked_size(whole, NAME, LIMITS) == read(whole).size
+    cut_off = whole[:-60]
+    assert checked_size(cut_off, NAME, LIMITS) == read(whole).size
+    assert "can't be read" in refusal(cut_off)
+
+
 def test_orientation_6_is_a_quarter_turn_clockwise():
     exif = Image.Exif()
     exif[0x112] = 6
@@ -327,7 +338,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("data", "message"), REFUSED.values(), ids=REFUSED)
-@pytest.mark.parametrize("reader", [read_picture, read_mask])
+@pytest.mark.parametrize("reader", [read_picture, read_mask, checked_size])
 def test_what_is_not_allowed_is_refused_with_what_to_do(data, message, reader):
     assert message in refusal(data, reader)
 
@@ -442,7 +453,9 @@ def test_300_mutated_files_are_read_or_refused():
     for _ in range(300):
         data, reader = mutated(draw.choice(FUZZED), draw), draw.choice([read_picture, read_mask])
         try:
-            outcomes.add(read(data, reader).mode)
+            found = read(data, reader)
+            assert read(data, checked_size) == found.size
+            outcomes.add(found.mode)
         except InvalidRequest:
             outcomes.add("refused")
     assert outcomes == {"RGB", "L", "refused"}

@@ -5,8 +5,10 @@ import numpy as np
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.params import validated
 from qwen_image.serving.backend import ModelSettings, error_response
-from qwen_image.serving.public_pictures import PictureReader, kept_and_mask
+from qwen_image.serving.model_process import be_watched
+from qwen_image.serving.public_pictures import PictureReader
 from qwen_image.serving.public_request import limits_from, read_params, refuse_unknown_parameters
+from qwen_image.serving.seen_pictures import picture_outputs
 from qwen_image.serving.tensors import array, response, strings
 
 NUMBERS = {
@@ -29,6 +31,7 @@ class TritonPythonModel:
         self._family = checkpoint.family
         self._limits = limits_from(settings)
         self._pictures = PictureReader(checkpoint.family, checkpoint.edit, self._limits, (width, height))
+        be_watched(settings.name)
 
     def execute(self, requests):
         return [self._answer(request) for request in requests]
@@ -45,17 +48,11 @@ class TritonPythonModel:
         rows = [
             validated(params, self._limits, self._family) for params in read_params(request, pictures, self._pictures)
         ]
-        size = (rows[0].width, rows[0].height)
-        kept, mask = kept_and_mask(pictures, size)
         return {
             "validated_prompt": strings([row.prompt for row in rows]),
             **{
                 f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
                 for name, dtype in NUMBERS.items()
             },
-            "pictures": self._pictures.references(pictures, size),
-            "condition_pictures": self._pictures.conditions(pictures),
-            "kept_image": kept,
-            "paint_mask": mask,
-            "mask": mask,
+            **picture_outputs(self._pictures, pictures, (rows[0].width, rows[0].height)),
         }
