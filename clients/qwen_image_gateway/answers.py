@@ -79,18 +79,22 @@ async def pictures_of(images: Sequence[GeneratedImage], fields: Fields) -> Pictu
         created=int(time.time()),
         output_format=fields.file_format,
         size=size_of(images[0]),
-        data=[
-            Picture(b64_json=await base64_of(image, fields), seed=image.seed, recipe=recipe_of(image))
-            for image in images
-        ],
+        data=await asyncio.gather(*(_picture(image, fields) for image in images)),
         usage=Usage.of(images),
     )
 
 
+async def _picture(image: GeneratedImage, fields: Fields) -> Picture:
+    return Picture(b64_json=await base64_of(image, fields), seed=image.seed, recipe=recipe_of(image))
+
+
 async def base64_of(image: GeneratedImage, fields: Fields) -> str:
     """The image's file in base64, made beside the event loop: a large PNG takes a while."""
-    content = await asyncio.to_thread(encoded, image, fields.file_format, fields.output_compression)
-    return base64.b64encode(content).decode()
+
+    def made() -> str:
+        return base64.b64encode(encoded(image, fields.file_format, fields.output_compression)).decode()
+
+    return await asyncio.to_thread(made)
 
 
 def size_of(image: GeneratedImage) -> str:

@@ -58,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-picture-pixels", "of one picture that is sent", _SETTINGS.max_picture_pixels, type=int)
     add("--max-bytes-in-work", "of pictures on their way to Triton", _SETTINGS.max_bytes_in_work, type=int)
     add("--body-timeout-s", "how long a body may take to come, in seconds", _SETTINGS.body_timeout_s, type=float)
+    add("--write-timeout-s", "for a caller to read 256 KiB of its answer", _SETTINGS.write_timeout_s, type=float)
     add("--timeout-s", "the limit of a request, in seconds", _SETTINGS.timeout_s, type=float)
     add("--retry-after-s", "what a 429 and a 503 tell callers to wait", _SETTINGS.retry_after_s, type=int)
     add("--keep-alive-s", "a stream says so often that it lives", _SETTINGS.keep_alive_s, type=float)

@@ -48,6 +48,11 @@ def answer_errors(app: FastAPI, retry_after_s: int) -> None:
         app.add_exception_handler(kind, answer)
 
 
+def internal_error() -> ApiError:
+    """The answer to a mistake of ours."""
+    return ApiError(500, "the gateway failed; its log tells why by the request's id", "internal_error")
+
+
 def as_api_error(error: Exception, scope: Mapping[str, Any]) -> ApiError:
     """What is answered for an exception that isn't a mistake of ours; that is raised again."""
     match error:
@@ -59,6 +64,8 @@ def as_api_error(error: Exception, scope: Mapping[str, Any]) -> ApiError:
             return caller_left()
         case RequestValidationError():
             return error_from_validation(error.errors())
+        case HTTPException() if isinstance(error.__cause__, ClientDisconnect):  # FastAPI's, while it reads JSON
+            return caller_left()
         case HTTPException():
             message = f"{scope['method']} {scope['path']}: {error.detail}"
             return ApiError(

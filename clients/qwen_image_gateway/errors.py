@@ -25,7 +25,7 @@ CODES = (
     *("invalid_value", "unknown_field", "missing_field", "missing_body", "invalid_json", "invalid_form"),
     *("bad_request", "wrong_checkpoint", "invalid_request_id", "cancelled", "invalid_api_key"),
     *("model_not_found", "not_found", "method_not_allowed", "body_too_slow", "body_too_large", "picture_too_large"),
-    *("gateway_busy", "queue_full", "caller_left", "internal_error"),
+    *("gateway_busy", "queue_full", "caller_left", "answer_not_read", "internal_error"),
     *("triton_failed", "not_ready", "connection_lost", "timeout"),
 )
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}

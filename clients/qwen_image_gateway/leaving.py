@@ -38,6 +38,11 @@ def caller_left() -> ApiError:
     return ApiError(CLIENT_CLOSED_REQUEST, "the connection was closed", "caller_left")
 
 
+def not_read() -> ApiError:
+    """The answer to one who doesn't read the answer."""
+    return ApiError(CLIENT_CLOSED_REQUEST, "the answer wasn't read", "answer_not_read")
+
+
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,5 @@
-"""How many requests are in work at a time, and how much each may send. What is over a limit is told so at once."""
+"""How many requests are in work at a time, until their answers are read, and how much each may send. What is over a
+limit is told so at once."""
 
 from __future__ import annotations
 
@@ -11,9 +12,11 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from qwen_image_gateway.error_answers import ErrorResponse
+from qwen_image_gateway.error_answers import ERROR_CODE, ErrorResponse
 from qwen_image_gateway.errors import ApiError
+from qwen_image_gateway.leaving import not_read
 from qwen_image_gateway.settings import GatewaySettings
+from qwen_image_gateway.writing import NotReadError, Writing
 
 GENERATIONS = "/v1/images/generations"
 EDITS = "/v1/images/edits"
@@ -44,7 +47,9 @@ class Limits:
             return
         self._in_work += 1
         try:
-            await self._app(scope, body.receive, send)
+            await self._app(scope, body.receive, Writing(send, self._settings.write_timeout_s).send)
+        except NotReadError:
+            scope[ERROR_CODE] = not_read().code
         finally:
             self._in_work -= 1
 

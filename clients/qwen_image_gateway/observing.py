@@ -14,7 +14,7 @@ from opentelemetry import context, trace
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from qwen_image_gateway.error_answers import ERROR_CODE, ErrorResponse
+from qwen_image_gateway.error_answers import ERROR_CODE, ErrorResponse, internal_error
 from qwen_image_gateway.errors import ApiError
 from qwen_image_gateway.leaving import CLIENT_CLOSED_REQUEST
 from qwen_image_gateway.metrics import Metrics, method_of, route_of
@@ -45,8 +45,9 @@ class Observed:
                 await self._ask(answer, scope, receive)
             except Exception:
                 _log.exception("request %s failed", answer.request_id)
+                error = internal_error()
+                scope[ERROR_CODE] = error.code
                 if answer.status is None:
-                    error = ApiError(500, "the gateway failed; its log tells why by the request's id", "internal_error")
                     await ErrorResponse(error, self._retry_after_s)(scope, receive, answer.send)
             finally:
                 self._note(answer, scope)

@@ -16,6 +16,7 @@ _POSITIVE = (
     "max_picture_pixels",
     "max_bytes_in_work",
     "body_timeout_s",
+    "write_timeout_s",
     "timeout_s",
     "keep_alive_s",
 )
@@ -40,6 +41,7 @@ class GatewaySettings:
         max_bytes_in_work: of pictures in work, each counted once for every picture that is made of it, since it is sent
             as often. A request beyond it is answered 429, and 413 if it alone is over.
         body_timeout_s: how long a body may take to come.
+        write_timeout_s: how long a caller may take to read 256 KiB of its answer, before the connection is closed.
         timeout_s: after which a request is answered 504, and its work in Triton ended.
         retry_after_s: what a 429 and a 503 tell the caller to wait.
         keep_alive_s: after which a stream without an event sends a comment, so that no proxy thinks it dead.
@@ -58,6 +60,7 @@ class GatewaySettings:
     max_picture_pixels: int = 4096 * 4096
     max_bytes_in_work: int = 1024 * MIB
     body_timeout_s: float = 60.0
+    write_timeout_s: float = 60.0
     timeout_s: float = DEFAULT_TIMEOUT_S
     retry_after_s: int = 1
     keep_alive_s: float = 15.0

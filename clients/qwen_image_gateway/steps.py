@@ -19,8 +19,11 @@ def expected_steps(asked: int | None, strength: float | None, *, from_picture: b
 
 
 def preview_interval(steps: int, partial_images: int) -> int:
-    """Steps from one preview to the next, so that so many come before the last step."""
-    return max(1, steps // (partial_images + 1))
+    """Steps from one preview to the next, so that so many come before the last step, and no more if that can be: each
+    is decoded, whether it is shown or not."""
+    apart = steps / (partial_images + 1)
+    wide = math.ceil(apart)
+    return wide if wide * partial_images < steps else max(1, math.floor(apart))
 
 
 def preview_steps(steps: int, every: int, partial_images: int) -> frozenset[int]:

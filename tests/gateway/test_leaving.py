@@ -84,17 +84,25 @@ def test_a_loop_over_a_stream_that_is_left_cancels_the_work(client, server):
     assert of_samplers(server, "qwen_image_cancelled_images_total") == before + 1
 
 
-def test_a_form_that_breaks_off_is_no_mistake_of_ours(gateway):
+@pytest.mark.parametrize(
+    ("route", "kind", "begin"),
+    [("edits", "multipart/form-data; boundary=x", b"--x\r\n"), ("generations", "application/json", b'{"prompt": "a')],
+)
+def test_a_body_that_breaks_off_is_no_mistake_of_ours_nor_a_bad_request(gateway, route, kind, begin):
+    bad = 'qwen_image_gateway_errors_total{code="bad_request"}'
+    bad_before = gateway.metric(bad)
     left = 'qwen_image_gateway_errors_total{code="caller_left"}'
     before = gateway.metric(left)
     connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=30)
-    connection.putrequest("POST", "/v1/images/edits")
-    connection.putheader("content-type", "multipart/form-data; boundary=x")
+    connection.putrequest("POST", f"/v1/images/{route}")
+    connection.putheader("content-type", kind)
     connection.putheader("content-length", "1000")
-    connection.endheaders(b"--x\r\n")
+    connection.endheaders(begin)
     connection.close()
-    while gateway.metric(left) == before:
+    until_s = time.monotonic() + 30
+    while gateway.metric(left) == before and time.monotonic() < until_s:
         time.sleep(0.05)
+    assert (gateway.metric(left), gateway.metric(bad)) == (before + 1, bad_before)
     assert gateway.metric('qwen_image_gateway_errors_total{code="internal_error"}') == 0
 
 

@@ -51,7 +51,7 @@ async def _answer(request: Request, kind: Kind, fields: Fields, order: Order) ->
     if fields.stream:
         previews = service.triton.previews(order, request_id)
         events = events_of(kind, fields, order.preview_every, previews)
-        return EventResponse(events, service.settings.keep_alive_s)
+        return EventResponse(events, service.settings.keep_alive_s, service.settings.timeout_s)
 
     async def paint() -> Pictures:
         return await pictures_of(await service.triton.images(order, request_id), fields)
