@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.params import STRENGTH, GenerationParams, Limits
+from qwen_image.params import STRENGTH, GenerationParams, Limits, validated_preview_every
 from qwen_image.serving.backend import ModelSettings
 from qwen_image.serving.public_pictures import PictureReader, RowPictures
 from qwen_image.serving.tensors import optional_array, text_column
@@ -31,6 +31,19 @@ def refuse_unknown_parameters(request: Any) -> None:
             f"unknown request parameter{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}: "
             "every option is an input tensor, named as in the model's metadata"
         )
+
+
+def check_preview_every(request: Any) -> None:
+    """Of a stream. The sampler reads it where it came from; here a request that it can't serve ends at once."""
+    given = optional_array(request, "preview_every")
+    if given is None:
+        return
+    if len(np.unique(given)) > 1:
+        raise InvalidRequest(
+            f"preview_every differs between rows ({', '.join(map(str, given.reshape(-1)))}): rows of one request are "
+            "answered together, so they share it; send other values as requests of their own"
+        )
+    validated_preview_every(int(given[0, 0]))
 
 
 def read_params(request: Any, pictures: Sequence[RowPictures], reader: PictureReader) -> list[GenerationParams]:

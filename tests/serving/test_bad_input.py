@@ -11,7 +11,7 @@ import pytest
 import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
-from tests.serving.raw import ask, columns, inputs_for, statistics
+from tests.serving.raw import ask, columns, inputs_for, statistics, stream
 
 NAN, INFINITY = float("nan"), float("inf")
 OUT_OF_RANGE = [
@@ -64,6 +64,26 @@ def test_a_value_out_of_range_names_field_value_and_range(server, values, messag
 def test_rows_of_unequal_size_are_refused(server):
     with pytest.raises(InferenceServerException, match=r"width differs between rows \(64, 96\)"):
         ask(server, ["a star", "a cat"], width=[64, 96])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([0, 5], r"preview_every differs between rows \(0, 5\): .* send other values as requests of their own"),
+        ([-1, -1], r"preview_every=-1 must be 0 or more"),
+    ],
+)
+def test_previews_that_a_stream_can_not_give_are_refused_before_anything_is_computed(server, given, message):
+    encoded = statistics(server, "text_encoder").inference_count
+    with pytest.raises(InferenceServerException, match=rf"{message}.* \[INVALID_ARGUMENT\]"):
+        list(stream(server, ["a star", "a cat"], preview_every=given))
+    assert statistics(server, "text_encoder").inference_count == encoded
+
+
+def test_rows_that_agree_on_their_previews_all_get_them(server):
+    given = {"height": 64, "width": 64, "num_inference_steps": 3, "preview_every": [2, 2]}
+    frames = list(stream(server, ["a star", "a cat"], **given))
+    assert [frame["image"].shape for frame in frames] == [(2, 0, 0, 3), (2, 64, 64, 3), (2, 64, 64, 3)]
 
 
 def test_the_bad_row_of_a_request_is_named_by_its_value(server):

@@ -126,7 +126,8 @@ def test_the_public_inputs_are_the_parameters_of_an_image_and_its_pictures(confi
 
 def test_the_validator_takes_the_public_inputs_of_every_family(configs):
     pictures = {name: (*each[:2], True) for inputs in PICTURE_INPUTS.values() for name, each in inputs.items()}
-    assert inputs_of(configs["validator"]) == PUBLIC_INPUTS | pictures
+    streamed = {"preview_every": ("TYPE_INT32", [1], True)}
+    assert inputs_of(configs["validator"]) == PUBLIC_INPUTS | pictures | streamed
 
 
 def test_the_public_outputs_are_the_documented_ones(configs, ensemble):

@@ -7,7 +7,7 @@ from qwen_image.params import validated
 from qwen_image.serving.backend import ModelSettings, error_response
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.public_pictures import PictureReader
-from qwen_image.serving.public_request import limits_from, read_params, refuse_unknown_parameters
+from qwen_image.serving.public_request import check_preview_every, limits_from, read_params, refuse_unknown_parameters
 from qwen_image.serving.seen_pictures import picture_outputs
 from qwen_image.serving.tensors import array, response, strings
 
@@ -44,6 +44,7 @@ class TritonPythonModel:
 
     def _outputs(self, request):
         refuse_unknown_parameters(request)
+        check_preview_every(request)
         pictures = self._pictures.read(request, len(array(request, "prompt")))
         rows = [
             validated(params, self._limits, self._family) for params in read_params(request, pictures, self._pictures)
