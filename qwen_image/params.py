@@ -56,16 +56,13 @@ class GenerationParams:
 
     @property
     def uses_guidance(self) -> bool:
-        """Whether the negative prompt is computed at all. An empty negative prompt counts."""
+        """Whether the negative prompt is computed at all, text states included. An empty negative prompt counts."""
         return self.negative_prompt is not None and self.true_cfg_scale > 1
 
     @property
     def first_step(self) -> int:
         """Steps that are left out because the image starts from a picture."""
         return 0 if self.strength is None else steps_skipped(self.num_inference_steps, self.strength)
-
-    def image_tokens(self, family: Family = QWEN_IMAGE) -> int:
-        return (self.height // family.size_multiple) * (self.width // family.size_multiple)
 
 
 def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IMAGE) -> GenerationParams:

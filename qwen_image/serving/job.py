@@ -77,7 +77,7 @@ def read_job(request: Any, family: Family) -> Job:
             num_inference_steps=int(steps[row, 0]),
             true_cfg_scale=float(scales[row, 0]),
             prompt_embeds=_states(request, "prompt_embeds", row),
-            negative_prompt_embeds=_states(request, "negative_prompt_embeds", row, wanted=float(scales[row, 0]) > 1),
+            negative_prompt_embeds=_states(request, "negative_prompt_embeds", row),
             sigmas=None if sigmas is None else tuple(map(float, sigmas[row])),
             pictures=() if pictures is None else tuple(unpacked(each) for each in pictures[row] if each),
             first_step=0 if first_steps is None else int(first_steps[row, 0]),
@@ -101,7 +101,7 @@ def _preview_every(request: Any) -> int:
     return PREVIEW_EVERY if given is None else int(given[0, 0])
 
 
-def _states(request: Any, name: str, row: int, *, wanted: bool = True) -> NDArray[np.float32]:
+def _states(request: Any, name: str, row: int) -> NDArray[np.float32]:
     """One row's text states without the padding that unequal rows of a request have."""
     states, mask = array(request, name), array(request, f"{name}_mask")
-    return np.asarray(states[row, : int(mask[row].sum()) if wanted else 0])
+    return np.asarray(states[row, : int(mask[row].sum())])

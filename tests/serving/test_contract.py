@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from tritonclient.utils import InferenceServerException
 
 from tests.pictures import levels_apart
 from tests.serving.raw import USED, ask, metrics, statistics
@@ -94,6 +95,17 @@ def test_guidance_needs_a_negative_prompt_and_an_empty_one_counts(server, negati
     plain = ask(server, "a star", seed=1, outputs=("latents",), **SMALL)["latents"]
     assert asked["used_true_cfg_scale"] == (4 if is_guided else 1)
     assert (np.abs(asked["latents"] - plain).max() > 1e-2) == is_guided
+
+
+def test_a_negative_prompt_that_is_not_in_force_is_checked_but_not_encoded(server):
+    name = 'qwen_image_text_cache_misses_total{model="text_encoder"}'
+    before = metrics(server)[name]
+    given = {"negative_prompt": ["a blot, unwanted", "a stain, unwanted"], "true_cfg_scale": [1.0, 3.0]}
+    used = ask(server, ["a sloop", "a brig"], outputs=("used_true_cfg_scale",), **given, **SMALL)
+    assert used["used_true_cfg_scale"].ravel().tolist() == [1, 3]
+    assert metrics(server)[name] - before == 3
+    with pytest.raises(InferenceServerException, match=r"negative_prompt has 10\d\d\d tokens"):
+        ask(server, "a sloop", negative_prompt="star " * 10_000, true_cfg_scale=1.0)
 
 
 def test_given_sigmas_set_the_step_count(server):

@@ -57,11 +57,6 @@ def test_guidance_needs_a_negative_prompt_and_a_scale_above_one(negative_prompt,
     assert validated(params, LIMITS).uses_guidance == uses_guidance
 
 
-@pytest.mark.parametrize(("height", "width", "tokens"), [(1328, 1328, 6889), (1024, 1024, 4096), (64, 96, 24)])
-def test_a_token_covers_sixteen_pixels_a_side(height, width, tokens):
-    assert with_values(height=height, width=width).image_tokens() == tokens
-
-
 ALLOWED = [
     {},
     {"prompt": "."},

@@ -25,6 +25,7 @@ class TritonPythonModel:
         self._checkpoint = settings.checkpoint()
         engine_arguments = json.loads((settings.folder / "model.json").read_text())
         self._encoder = TextEncoder(self._checkpoint, engine_arguments, settings.integer("cache_bytes"))
+        self._nothing = np.zeros((0, self._checkpoint.prompt_embeds_dim), np.float32)
         self._metrics = Metrics(
             settings.name,
             "qwen_image_text_tokens_total",
@@ -43,7 +44,8 @@ class TritonPythonModel:
                 read[position] = self._read(request)
             except Exception as error:  # a bad prompt or picture never sinks its batch-mates
                 answers[position] = error_response(error, request.request_id())
-        prompts = [prompt for columns in read.values() for column in columns.values() for prompt in column]
+        columns = [column for of_request in read.values() for column in of_request.values()]
+        prompts = [prompt for column in columns for prompt in column if prompt is not None]
         try:
             states = iter(self._encode(prompts))
         except Exception as error:  # the engine failed: those it had taken get its error, the others keep their own
@@ -51,7 +53,10 @@ class TritonPythonModel:
             read = {}
         for position, columns in read.items():
             answers[position] = self._response(
-                {name: [next(states) for _ in column] for name, column in columns.items()}
+                {
+                    name: [self._nothing if prompt is None else next(states) for prompt in column]
+                    for name, column in columns.items()
+                }
             )
         return [answers[position] for position in range(len(requests))]
 
@@ -63,18 +68,24 @@ class TritonPythonModel:
         return states
 
     def _read(self, request):
+        """Columns of prompts by name; None for a negative prompt that is not in force, once it is checked."""
         columns = {name: text_column(request, name) for name in NAMES}
         pictures = read_pictures(request, len(columns["prompt"]))
-        return {
+        read = {
             name: [self._encoder.prompt(name, *row) for row in zip(column, pictures, strict=True)]
             for name, column in columns.items()
             if column is not None
         }
+        guided = optional_array(request, "uses_guidance")
+        if guided is not None and "negative_prompt" in read:
+            rows = zip(read["negative_prompt"], guided[:, 0], strict=True)
+            read["negative_prompt"] = [prompt if is_used else None for prompt, is_used in rows]
+        return read
 
     def _response(self, columns):
         outputs, rows = {}, len(columns["prompt"])
         for name in NAMES:
-            states = columns.get(name, [np.zeros((0, self._checkpoint.prompt_embeds_dim), np.float32)] * rows)
+            states = columns.get(name, [self._nothing] * rows)
             outputs[f"{name}_embeds"], outputs[f"{name}_embeds_mask"] = padded(states)
             self._metrics.add("qwen_image_text_tokens_total", sum(map(len, states)))
         return response(**outputs)

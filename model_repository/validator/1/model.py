@@ -55,5 +55,6 @@ class TritonPythonModel:
                 f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
                 for name, dtype in NUMBERS.items()
             },
+            "uses_guidance": np.array([[row.uses_guidance] for row in rows]),
             **picture_outputs(self._pictures, pictures, (rows[0].width, rows[0].height)),
         }
