@@ -29,6 +29,7 @@ from qwen_image.serving.bls import call
 from qwen_image.serving.dit_client import DitClient
 from qwen_image.serving.job import Image, Job, read_job
 from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.picture_tokens import picture_tokens
 from qwen_image.serving.tensors import response
 
@@ -77,6 +78,7 @@ class SamplerModel:
         threading.Thread(target=self._loop.run_forever, name="denoising", daemon=True).start()
         self._socket_path = sockets_folder() / f"{settings.name}.sock"
         asyncio.run_coroutine_threadsafe(listen(self._registry, self._socket_path), self._loop).result()
+        be_watched(settings.name)
 
     def execute(self, requests: list[Any]) -> None:
         for request in requests:

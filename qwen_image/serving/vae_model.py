@@ -15,6 +15,8 @@ from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.gpu_memory import gpu_memory
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
 from qwen_image.serving.bls import call_and_wait
+from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
+from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.tensors import array, response
 
 Outputs = Mapping[str, NDArray[Any]]
@@ -36,6 +38,7 @@ class VaeModel(ABC):
             torch.set_num_threads(settings.integer("threads"))
             self.load(settings.checkpoint(), settings.load_format, settings.device, getattr(torch, settings["dtype"]))
         log_warm(settings.name, time.perf_counter() - start, gpu_memory())
+        be_watched(settings.name)
 
     @abstractmethod
     def load(self, checkpoint: Checkpoint, load_format: LoadFormat, device: str, dtype: torch.dtype) -> None:
@@ -52,6 +55,7 @@ class VaeModel(ABC):
         try:
             computed = self.compute(np.concatenate(rows))
         except Exception as error:
+            end_if_gpu_is_lost([error])
             return [error_response(error, request.request_id()) for request in requests]
         finally:
             _give_memory_back()

@@ -13,7 +13,9 @@ from qwen_image.dit.step import StepRow, advance, draw_start
 from qwen_image.errors import InvalidRequest
 from qwen_image.gpu_memory import gpu_memory
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
+from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
 from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.tensors import array, optional_array, response, text_column
 
 PICTURES = ("reference_latents", "start_latents", "start_deviation", "start_mask")
@@ -57,6 +59,7 @@ class TritonPythonModel:
         )
         self._metrics.add("qwen_image_dit_graph_misses_total", self._engine.graph_misses)
         log_warm(settings.name, time.perf_counter() - start, gpu_memory())
+        be_watched(settings.name)
 
     def finalize(self):
         self._metrics.close()
@@ -79,6 +82,7 @@ class TritonPythonModel:
             else:
                 for position, latents in zip(positions, advanced.cpu().numpy(), strict=True):
                     results[position] = latents
+        end_if_gpu_is_lost(failed.values())
         self._metrics.add("qwen_image_dit_compute_seconds_total", time.perf_counter() - start)
         self._metrics.add("qwen_image_dit_graph_misses_total", self._engine.graph_misses - misses)
         return [

@@ -1,18 +1,27 @@
-"""Ends a request that is queued or running, by its request id."""
+"""Ends a request that is queued or running, by its request id; and the whole server when a model's process died."""
+
+import os
 
 import numpy as np
 
 from qwen_image.cancellation import LONGEST_REQUEST_ID, cancel_everywhere, sockets_folder
 from qwen_image.errors import InvalidRequest
-from qwen_image.serving.backend import error_response, log_request
+from qwen_image.serving.backend import ModelSettings, error_response, log_request
 from qwen_image.serving.tensors import response, text_column
+from qwen_image.serving.watchdog import Watchdog
 
 
 class TritonPythonModel:
-    """Asks every sampler process of this server."""
+    """Asks every sampler process of this server. Light and always there, so the watchdog lives here too."""
 
     def initialize(self, args):
         self._folder = sockets_folder()
+        is_watched = ModelSettings.from_args(args)["watchdog"] == "on"
+        self._watchdog = Watchdog(self._folder, os.getppid()) if is_watched else None
+
+    def finalize(self):
+        if self._watchdog is not None:
+            self._watchdog.close()
 
     def execute(self, requests):
         return [self._answer(request) for request in requests]

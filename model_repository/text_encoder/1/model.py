@@ -8,7 +8,9 @@ import numpy as np
 from qwen_image.condition_pictures import ConditionPicture
 from qwen_image.pictures import unpacked
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
+from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
 from qwen_image.serving.metrics import Metrics
+from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.tensors import optional_array, response, text_column
 from qwen_image.text_encoder import TextEncoder
 
@@ -33,6 +35,7 @@ class TritonPythonModel:
             "qwen_image_text_cache_misses_total",
         )
         log_warm(settings.name, time.perf_counter() - start)
+        be_watched(settings.name)
 
     def finalize(self):
         self._metrics.close()
@@ -49,6 +52,7 @@ class TritonPythonModel:
         try:
             states = iter(self._encode(prompts))
         except Exception as error:  # the engine failed: those it had taken get its error, the others keep their own
+            end_if_gpu_is_lost([error])
             answers |= {position: error_response(error, requests[position].request_id()) for position in read}
             read = {}
         for position, columns in read.items():
