@@ -13,19 +13,11 @@ import openai
 import pytest
 
 from tests.gateway.running import gateway_over
+from tests.gateway.samplers import of_samplers, wait_until_idle
 from tests.pictures import picture, png
-from tests.serving.raw import metrics, statistics
+from tests.serving.raw import statistics
 
 LONG = {"size": "512x512", "num_inference_steps": 150, "prompt": "a long one"}
-
-
-def of_samplers(server, name: str) -> float:
-    return sum(value for line, value in metrics(server).items() if line.startswith(f"{name}{{"))
-
-
-def wait_until_idle(server) -> None:
-    while of_samplers(server, "qwen_image_images_in_flight") > 0:
-        time.sleep(0.05)
 
 
 def post(gateway, route: str, **options) -> httpx.Response:
