@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.pictures import PictureLimits
 
 if TYPE_CHECKING:
     from qwen_image.checkpoint import Checkpoint
     from qwen_image.families import Edit
 
-LONGEST = PictureLimits().max_aspect_ratio  # of a picture that a request may bring
 MOST_RATIO = 200  # of sides; Qwen2-VL's preprocessor raises beyond
 
 
@@ -36,14 +34,14 @@ class ConditionPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureTokens:
+class ConditionTokens:
     """The checkpoint's own preprocessor asked for numbers. It brings sides to whole tokens, 28 pixels each."""
 
     processor: Any
     edit: Edit
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint) -> PictureTokens | None:
+    def load(cls, checkpoint: Checkpoint) -> ConditionTokens | None:
         """None unless the family edits."""
         if checkpoint.edit is None:
             return None
@@ -59,10 +57,8 @@ class PictureTokens:
 
     @property
     def most(self) -> int:
-        """No picture fitted to `condition_area` has more: twice its sides grow by half of what they are rounded to."""
-        area, growth = self.edit.condition_area, (self.edit.side_multiple + self.side) / 2
-        longer, shorter = (math.sqrt(area * ratio) for ratio in (LONGEST, 1 / LONGEST))
-        return int((longer + growth) * (shorter + growth) / self.side**2)
+        """No picture fitted to `condition_area` has more."""
+        return self.edit.max_condition_tokens(self.side)
 
     @property
     def pixel_range(self) -> dict[str, int]:
@@ -76,10 +72,7 @@ class PictureTokens:
 
     def check(self, name: str, picture: ConditionPicture) -> None:
         """InvalidRequest for what the preprocessor would refuse, or would make larger than there is room for."""
-        shape = picture.pixels.shape
-        if len(shape) != 3:
-            raise InvalidRequest(f"{name} has shape {shape}; it must be a picture (H, W, 3), not a mask")
-        height, width, _ = shape
+        height, width, _ = picture.pixels.shape
         tokens = round(height / self.side) * round(width / self.side)
         if tokens > self.most or max(height, width) > MOST_RATIO * min(height, width):
             raise InvalidRequest(

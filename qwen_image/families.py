@@ -21,15 +21,18 @@ class Edit:
 
     @property
     def max_picture_tokens(self) -> int:
-        """That all pictures add to the text states: the longest ones allowed, and at most a token a letter around them.
-
-        Both sides of a picture grow by up to half of what they are rounded to, `side_multiple` and then a token's side.
-        """
-        growth = (self.side_multiple + CONDITION_TOKEN_SIDE) / 2
-        longer, shorter = (math.sqrt(self.condition_area * ratio) for ratio in (LONGEST_RATIO, 1 / LONGEST_RATIO))
-        seen = int((longer + growth) * (shorter + growth) / CONDITION_TOKEN_SIDE**2)
+        """That all pictures add to the text states: the longest ones allowed, at most a token a letter around them."""
         words = len(self.picture_prompt.replace(VISION, "")) + 2  # the marks before and after a picture
-        return self.max_images * (seen + words)
+        return self.max_images * (self.max_condition_tokens(CONDITION_TOKEN_SIDE) + words)
+
+    def max_condition_tokens(self, token_side: int) -> int:
+        """No picture has more as the text encoder sees it, by tokens of so many pixels a side.
+
+        Its sides grow by up to half of what they are rounded to, `side_multiple` and then a token's side.
+        """
+        growth = (self.side_multiple + token_side) / 2
+        longer, shorter = (math.sqrt(self.condition_area * ratio) for ratio in (LONGEST_RATIO, 1 / LONGEST_RATIO))
+        return int((longer + growth) * (shorter + growth) / token_side**2)
 
 
 @dataclass(frozen=True, slots=True)

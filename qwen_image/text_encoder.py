@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.condition_pictures import ConditionPicture, PictureTokens
+from qwen_image.condition_pictures import ConditionPicture, ConditionTokens
 from qwen_image.encoder_files import encoder_folder
 from qwen_image.states_cache import StatesCache
 from qwen_image.tokenization import PromptTokenizer
@@ -57,7 +57,7 @@ class TextEncoder:
         from vllm.config import PoolerConfig
 
         self._tokenize = PromptTokenizer.load(checkpoint)
-        self._picture_tokens = PictureTokens.load(checkpoint)
+        self._condition_tokens = ConditionTokens.load(checkpoint)
         folder = str(encoder_folder(checkpoint, Path(envs.VLLM_CACHE_ROOT) / "qwen_image"))
         self._engine = LLM(
             **{"model": folder, "tokenizer": folder, **engine_arguments, **self._room()},
@@ -71,8 +71,8 @@ class TextEncoder:
         """What `encode` takes. InvalidRequest says what is wrong with the text, which came as `name`, or a picture."""
         token_ids = self._tokenize(name, text, len(pictures))
         for position, picture in enumerate(pictures):
-            assert self._picture_tokens is not None  # the tokenizer had refused
-            self._picture_tokens.check(f"picture {position} of {name}", picture)
+            assert self._condition_tokens is not None  # the tokenizer had refused
+            self._condition_tokens.check(f"picture {position} of {name}", picture)
         return Prompt(tuple(token_ids), tuple(pictures))
 
     def encode(self, prompts: Sequence[Prompt]) -> list[NDArray[np.float32]]:
@@ -90,7 +90,7 @@ class TextEncoder:
 
     def _room(self) -> dict[str, Any]:
         """vLLM's arguments for the longest prompt with the most and largest pictures."""
-        longest, pictures = self._tokenize.most_tokens, self._picture_tokens
+        longest, pictures = self._tokenize.most_tokens, self._condition_tokens
         if pictures is None:
             return {"max_model_len": longest, "limit_mm_per_prompt": {"image": 0, "video": 0}}
         most_images = pictures.edit.max_images
@@ -103,8 +103,8 @@ class TextEncoder:
 
     def _warm_up(self) -> list[Prompt]:
         prompts = [self.prompt("prompt", "warm up")]
-        if self._picture_tokens is not None:
-            prompts.append(self.prompt("prompt", "warm up", [self._picture_tokens.blank()]))
+        if self._condition_tokens is not None:
+            prompts.append(self.prompt("prompt", "warm up", [self._condition_tokens.blank()]))
         return prompts
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 
 from qwen_image.errors import InvalidRequest
 
-_SHAPE = struct.Struct("<III")  # height, width, channels; 0 channels: no such dimension
-_CHANNELS = (0, 3)
+_SHAPE = struct.Struct("<II")  # height, width
+_CHANNELS = 3
 
 
 def fitted_size(area: int, width: int, height: int, multiple: int) -> tuple[int, int]:
@@ -50,11 +50,10 @@ def mask_array(mask: Image.Image, width: int, height: int) -> NDArray[np.uint8]:
 
 
 def packed(array: NDArray[np.uint8]) -> bytes:
-    """A picture (H, W, 3) or a mask (H, W) as one element of a BYTES tensor, its shape in front."""
-    channels = array.shape[2] if array.ndim == 3 else 0
-    if array.dtype != np.uint8 or array.ndim not in (2, 3) or channels not in _CHANNELS:
-        raise ValueError(f"a picture is uint8 (H, W, 3) or (H, W), not {array.dtype} {array.shape}")
-    return _SHAPE.pack(array.shape[0], array.shape[1], channels) + array.tobytes()
+    """A picture (H, W, 3) as one element of a BYTES tensor, height and width in front."""
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != _CHANNELS:
+        raise ValueError(f"a picture is uint8 (H, W, 3), not {array.dtype} {array.shape}")
+    return _SHAPE.pack(*array.shape[:2]) + array.tobytes()
 
 
 def unpacked(data: bytes) -> NDArray[np.uint8]:
@@ -62,12 +61,11 @@ def unpacked(data: bytes) -> NDArray[np.uint8]:
     models inside the server can be called from outside too."""
     if len(data) < _SHAPE.size:
         raise InvalidRequest(f"a packed picture has {len(data)} bytes; its header alone has {_SHAPE.size}")
-    height, width, channels = _SHAPE.unpack_from(data)
-    size = height * width * max(channels, 1)
-    if channels not in _CHANNELS or size == 0 or size != len(data) - _SHAPE.size:
+    height, width = _SHAPE.unpack_from(data)
+    size = height * width * _CHANNELS
+    if size == 0 or size != len(data) - _SHAPE.size:
         raise InvalidRequest(
-            f"a packed picture says {height}x{width} with {channels} channels before {len(data) - _SHAPE.size} bytes; "
-            "channels must be 3, or 0 for a mask, and the bytes height x width x channels"
+            f"a packed picture says {height}x{width} before {len(data) - _SHAPE.size} bytes; "
+            f"the bytes must be height x width x {_CHANNELS}, and more than none"
         )
-    shape = (height, width, channels) if channels else (height, width)
-    return np.frombuffer(data, np.uint8, offset=_SHAPE.size).reshape(shape).copy()
+    return np.frombuffer(data, np.uint8, offset=_SHAPE.size).reshape(height, width, _CHANNELS).copy()

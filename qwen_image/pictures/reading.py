@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from qwen_image.errors import InvalidRequest
+from qwen_image.families import LONGEST_RATIO
 from qwen_image.pictures.files import Opened, format_of, kind_of, open_file
 
 _UPRIGHT = {  # EXIF's orientation -> what undoes it; 1 is upright
@@ -33,7 +34,7 @@ class PictureLimits:
     max_bytes: int = 16 * 1024 * 1024  # of the file
     max_pixels: int = 4096 * 4096
     min_side: int = 8  # pixels
-    max_aspect_ratio: float = 16.0  # longer side to shorter side
+    max_aspect_ratio: float = LONGEST_RATIO  # longer side to shorter side
     formats: tuple[str, ...] = ("PNG", "JPEG", "WEBP")
 
 

@@ -20,9 +20,9 @@ from qwen_image.engines.profiles import (
     with_text,
 )
 from qwen_image.errors import EngineError, InvalidRequest
-from qwen_image.families import FAMILIES, LONGEST_RATIO, QWEN_IMAGE, Family
+from qwen_image.families import FAMILIES, QWEN_IMAGE, Family
 from qwen_image.params import Limits
-from qwen_image.pictures import PictureLimits, fitted_size
+from qwen_image.pictures import fitted_size
 
 PRESETS = [(1328, 1328), (1664, 928), (1472, 1104), (1584, 1056), (1024, 1024), (512, 512), (64, 64), (2048, 2048)]
 
@@ -56,10 +56,6 @@ def test_pictures_of_every_allowed_shape_are_within_the_text(width, height):
         fitted = fitted_size(family.edit.condition_area, width, height, family.edit.side_multiple)
         tokens = round(fitted[0] / 28) * round(fitted[1] / 28)
         assert family.edit.max_images * (tokens + 2) <= family.edit.max_picture_tokens
-
-
-def test_the_longest_picture_is_that_of_a_request():
-    assert PictureLimits().max_aspect_ratio == LONGEST_RATIO
 
 
 def test_profiles_grow_in_size_and_shrink_in_rows_and_each_holds_both_guidance_branches():
