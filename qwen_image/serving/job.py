@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qwen_image.deadline import Deadline
 from qwen_image.families import Family
 from qwen_image.params import PREVIEW_EVERY
 from qwen_image.pictures import unpacked
@@ -56,6 +57,7 @@ class Job:
     wanted: frozenset[str]  # names of the outputs; of an ensemble, all, whatever its caller asked for
     preview_every: int  # steps, streaming only; 0: no previews
     decoder_inputs: Mapping[str, NDArray[np.uint8]]  # what the VAE puts back into the pictures
+    deadline: Deadline
 
     @property
     def step_counts(self) -> tuple[int, ...]:
@@ -69,7 +71,7 @@ def read_job(request: Any, family: Family) -> Job:
     sigmas = optional_array(request, "sigmas")
     height, width = int(heights[0, 0]), int(widths[0, 0])
     pictures, first_steps = optional_array(request, "pictures"), optional_array(request, "first_step")
-    masks = optional_array(request, "mask")
+    masks, deadline_ns = optional_array(request, "mask"), optional_array(request, "deadline_ns")
     images = tuple(
         Image(
             seed=int(seeds[row, 0]),
@@ -87,7 +89,15 @@ def read_job(request: Any, family: Family) -> Job:
     )
     wanted = frozenset(request.requested_output_names())
     return Job(
-        request, request.request_id(), width, height, images, wanted, _preview_every(request), _decoder_inputs(request)
+        request=request,
+        request_id=request.request_id(),
+        width=width,
+        height=height,
+        images=images,
+        wanted=wanted,
+        preview_every=_preview_every(request),
+        decoder_inputs=_decoder_inputs(request),
+        deadline=Deadline(request.timeout(), 0 if deadline_ns is None else int(deadline_ns[0, 0])),
     )
 
 

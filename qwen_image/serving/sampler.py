@@ -105,7 +105,7 @@ class SamplerModel:
         images = len(job.images)
         ticket = self._registry.enter(job.request_id, images)
         try:
-            async with self._admission.place(images, lambda: self._check_wanted(ticket)):
+            async with self._admission.place(images, lambda: self._check_wanted(ticket, job)):
                 await self._answer_counted(job, ticket, sender)
         except Exception as error:
             if isinstance(error, Cancelled):
@@ -127,13 +127,13 @@ class SamplerModel:
 
     async def _answer(self, job: Job, ticket: Ticket, sender: Any) -> None:
         log_request(job.request_id, f"images: {len(job.images)} of {job.width}x{job.height}, steps {job.step_counts}")
-        self._check_wanted(ticket)
+        self._check_wanted(ticket, job)
         if self.streams:
             await self._answer_every_step(job, ticket, sender)
         else:
             last: list[State] = []
             async for last in self._states(job):  # noqa: B007 - only the last states are wanted
-                self._check_wanted(ticket)
+                self._check_wanted(ticket, job)
             sender.send(response(**self._outputs(job, last)), flags=FINAL)
         log_request(job.request_id, "done")
 
@@ -145,7 +145,7 @@ class SamplerModel:
                 if preview is not None:
                     await preview
                 preview = asyncio.ensure_future(self._send_preview(job, states, sender))
-                self._check_wanted(ticket)
+                self._check_wanted(ticket, job)
         finally:
             if preview is not None:
                 await asyncio.wait([preview])
@@ -191,10 +191,11 @@ class SamplerModel:
         is_alone = self._admission.in_flight <= 1
         return steps_per_call(self._tokens_per_call_alone if is_alone else self._tokens_per_call, image_tokens)
 
-    def _check_wanted(self, ticket: Ticket) -> None:
-        """Between two calls of `dit`: whether anybody still waits for this."""
+    def _check_wanted(self, ticket: Ticket, job: Job) -> None:
+        """Between two calls of `dit`, and while it waits for a place: whether anybody still waits for this."""
         if ticket.is_cancelled:
             raise Cancelled(f"request {ticket.request_id} was cancelled")
+        job.deadline.check()
         if self._is_closing:
             raise Unavailable("the server is shutting down; send the request again elsewhere")
 

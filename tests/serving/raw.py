@@ -69,9 +69,10 @@ def ask(
     outputs: Sequence[str] = ("image",),
     request_id: str = "",
     parameters: dict[str, Any] | None = None,
+    options: dict[str, Any] | None = None,
     **values: Any,
 ) -> Outputs:
-    """One request."""
+    """One request; `options` are others of tritonclient's own."""
     module = grpcclient if protocol == "grpc" else httpclient
     url = server.grpc_url if protocol == "grpc" else server.http_url
     extra = {} if protocol == "grpc" else {"network_timeout": 300.0, "connection_timeout": 300.0}
@@ -82,6 +83,7 @@ def ask(
             outputs=[module.InferRequestedOutput(name) for name in outputs],
             request_id=request_id,
             parameters=parameters,
+            **(options or {}),
         )
         return {name: result.as_numpy(name) for name in outputs}
 
@@ -93,6 +95,7 @@ def stream(
     model: str = "qwen_image_stream",
     outputs: Sequence[str] = ("image", "step"),
     request_id: str = "",
+    options: dict[str, Any] | None = None,
     **values: Any,
 ) -> Iterator[Outputs]:
     """The responses of one request; an error is raised where it arrives."""
@@ -105,6 +108,7 @@ def stream(
             outputs=[grpcclient.InferRequestedOutput(name) for name in outputs],
             request_id=request_id,
             enable_empty_final_response=True,
+            **(options or {}),
         )
         while True:
             result, error = answers.get(timeout=120)
@@ -115,6 +119,17 @@ def stream(
                 yield {name: result.as_numpy(name) for name in outputs}
             if response.parameters["triton_final_response"].bool_param:
                 return
+
+
+def settled(server: Any, model: str) -> Any:
+    """A model's statistics once they stand still: Triton counts a call when it has answered it."""
+    before = statistics(server, model)
+    while True:
+        time.sleep(0.2)
+        now = statistics(server, model)
+        if now == before:
+            return now
+        before = now
 
 
 def cancel(server: Any, request_id: str) -> int:

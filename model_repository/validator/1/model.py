@@ -3,6 +3,7 @@
 import numpy as np
 
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.deadline import Deadline
 from qwen_image.params import validated
 from qwen_image.serving.backend import ModelSettings, error_response
 from qwen_image.serving.model_process import be_watched
@@ -43,6 +44,7 @@ class TritonPythonModel:
             return error_response(error, request.request_id())
 
     def _outputs(self, request):
+        deadline = Deadline.from_now(request.timeout())
         refuse_unknown_parameters(request)
         check_preview_every(request)
         pictures = self._pictures.read(request, len(array(request, "prompt")))
@@ -55,6 +57,7 @@ class TritonPythonModel:
                 f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
                 for name, dtype in NUMBERS.items()
             },
+            "deadline_ns": np.full((len(rows), 1), deadline.passes_at_ns, np.int64),
             "uses_guidance": np.array([[row.uses_guidance] for row in rows]),
             **picture_outputs(self._pictures, pictures, (rows[0].width, rows[0].height)),
         }
