@@ -28,6 +28,7 @@ from qwen_image.errors import ServerFailed
 
 PROBLEM = re.compile(r"^E\d{4} |failed to load|^\w*Error: |Traceback")
 UNASSIGNED_PORTS = (12_000, 32_000)
+_GIVEN_OUT: set[int] = set()  # by this process: whoever got them may not listen yet
 SETTLE_S = 1.0  # a request is counted once it reached the sampler, and the count is handed over ten times a second
 
 
@@ -47,8 +48,10 @@ class Ports:
     @classmethod
     def free(cls) -> Ports:
         """Three ports nobody listens on now, below the range from which the system gives ports to connections."""
-        candidates = random.sample(range(*UNASSIGNED_PORTS), 100)
-        return cls(*itertools.islice(filter(_is_free, candidates), 3))
+        candidates = set(range(*UNASSIGNED_PORTS)) - _GIVEN_OUT
+        ports = cls(*itertools.islice(filter(_is_free, random.sample(sorted(candidates), 100)), 3))
+        _GIVEN_OUT.update((ports.http, ports.grpc, ports.metrics))
+        return ports
 
 
 @dataclass(slots=True)

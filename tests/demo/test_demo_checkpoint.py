@@ -14,6 +14,7 @@ from demo.checker import check
 from demo.sampling import paint_prompts
 from demo.scenes import Scene, Thing
 from demo.tokenizer import EDIT_TEMPLATE, EDIT_TEMPLATE_TOKENS, TEMPLATE, TEMPLATE_TOKENS
+from tests.pictures import levels_apart
 
 CHECKPOINT = Path(__file__).parents[2] / "demo" / "checkpoint"
 
@@ -76,5 +77,5 @@ def test_same_seed_same_picture_other_seed_another(pipeline) -> None:
         return paint_prompts(pipeline, ["a purple heart"], [seed], steps=6)[0]
 
     first, again, other = (np.asarray(paint(seed)) for seed in (3, 3, 4))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+    assert levels_apart(first, again) <= 1
+    assert levels_apart(first, other) > 1

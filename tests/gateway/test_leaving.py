@@ -18,6 +18,7 @@ from tests.pictures import picture, png
 from tests.serving.raw import statistics
 
 LONG = {"size": "512x512", "num_inference_steps": 150, "prompt": "a long one"}
+NEVER_DONE = {"size": "1024x1024", "num_inference_steps": 200, "prompt": "a long one"}  # in the time it is given
 
 
 def post(gateway, route: str, **options) -> httpx.Response:
@@ -118,7 +119,7 @@ def hasty_gateway(server, tmp_path_factory):
 
 def test_work_that_takes_too_long_is_a_504_and_ended(hasty_gateway, server):
     before = of_samplers(server, "qwen_image_cancelled_images_total")
-    answer = post(hasty_gateway, "generations", json=LONG, timeout=60)
+    answer = post(hasty_gateway, "generations", json=NEVER_DONE, timeout=60)
     assert answer.status_code == 504
     assert answer.json()["error"]["code"] == "timeout"
     wait_until_idle(server)
@@ -126,7 +127,7 @@ def test_work_that_takes_too_long_is_a_504_and_ended(hasty_gateway, server):
 
 
 def test_a_stream_that_takes_too_long_ends_with_an_error_event_and_says_meanwhile_that_it_lives(hasty_gateway):
-    answer = post(hasty_gateway, "generations", json={**LONG, "stream": True}, timeout=60)
+    answer = post(hasty_gateway, "generations", json={**NEVER_DONE, "stream": True}, timeout=60)
     assert answer.status_code == 200
     *comments, last = answer.text.rstrip().split("\n\n")
     assert comments
@@ -136,4 +137,4 @@ def test_a_stream_that_takes_too_long_ends_with_an_error_event_and_says_meanwhil
 
 def test_openais_client_raises_the_error_of_a_stream(hasty_gateway):
     with hasty_gateway.client() as client, pytest.raises(openai.APIError, match="wasn't done in time"):
-        list(client.images.generate(prompt="a", size="512x512", stream=True, extra_body={"num_inference_steps": 150}))
+        list(client.images.generate(prompt="a", size="1024x1024", stream=True, extra_body={"num_inference_steps": 200}))

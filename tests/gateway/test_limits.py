@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import threading
 import time
 from urllib.parse import urlsplit
 
@@ -100,9 +99,7 @@ def test_openais_client_raises_a_rate_limit_error(server, tmp_path):
 def test_more_requests_than_are_taken_are_a_429_at_once_whatever_they_ask(server, tmp_path):
     with gateway_over(server.grpc_url, tmp_path, "--max-requests", "2", "--retry-after-s", "7") as gateway:
         url = f"{gateway.url}/v1/images/generations"
-        asking = [threading.Thread(target=httpx.post, args=(url,), kwargs={"json": LONG, "timeout": 120}) for _ in "ab"]
-        for thread in asking:
-            thread.start()
+        held = [began(gateway, "/v1/images/generations", {"content-length": "9"}) for _ in "ab"]
         in_flight = 'qwen_image_gateway_requests_in_flight{route="/v1/images/generations"}'
         while gateway.metric(in_flight) < 2:
             time.sleep(0.01)
@@ -115,6 +112,8 @@ def test_more_requests_than_are_taken_are_a_429_at_once_whatever_they_ask(server
         assert b'"code":"gateway_busy"' in answer.read()
         connection.close()
         assert httpx.get(f"{gateway.url}/v1/models").status_code == 200
-        for thread in asking:
-            thread.join()
+        for each in held:
+            each.close()
+        while gateway.metric(in_flight) > 0:
+            time.sleep(0.01)
         assert httpx.post(url, json={"prompt": "a star", "num_inference_steps": 1}, timeout=60).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import httpx
 import pytest
@@ -20,7 +21,11 @@ def test_the_callers_id_comes_back_and_stands_in_both_logs(gateway, server, stre
     request_id = f"my:request/{stream}"
     assert ask(gateway, request_id, stream=stream, user="somebody").headers["x-request-id"] == request_id
     assert re.search(rf"\[request {request_id}-\w{{16}}\] images: 1", server.log_path.read_text())
-    assert re.search(rf"request {request_id}: .* 200, .*user 'somebody'", gateway.log_path.read_text())
+    line = re.compile(rf"request {request_id}: .* 200, .*user 'somebody'")
+    deadline = time.monotonic() + 10  # it is written when the answer is out
+    while not line.search(gateway.log_path.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert line.search(gateway.log_path.read_text())
 
 
 def test_a_request_without_one_gets_one_and_so_does_an_error(gateway):

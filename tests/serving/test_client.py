@@ -24,10 +24,10 @@ from qwen_image_client import (
 )
 from tests import pictures
 from tests.pictures import levels_apart
-from tests.serving.raw import metrics, statistics
+from tests.serving.raw import metrics, settled, statistics
 
 QUICK = {"height": 64, "width": 96, "num_inference_steps": 3}
-LONG = {"height": 512, "width": 512, "num_inference_steps": 150}
+LONG = {"height": 768, "width": 768, "num_inference_steps": 200}
 PROTOCOLS = ["grpc", "http"]
 
 
@@ -144,11 +144,11 @@ def test_a_saved_image_runs_again(client, tmp_path):
 
 
 def test_latents_alone_do_not_run_the_decoder(server, client):
-    before = statistics(server, "vae_decoder").execution_count
+    before = settled(server, "vae_decoder").execution_count
     (image,) = client.generate("a red circle", outputs=("latents",), **QUICK)
     assert image.image is None
     assert (image.latents.shape, image.latents.dtype) == ((16, 1, 8, 12), np.float32)
-    assert statistics(server, "vae_decoder").execution_count == before
+    assert settled(server, "vae_decoder").execution_count == before
 
 
 def test_rows_with_and_without_negative_prompt_equal_their_solo_runs(client):
@@ -212,9 +212,9 @@ def test_a_stream_previews_every_step_and_ends_with_the_image(streamer):
 
 
 def test_a_stream_of_progress_alone_decodes_nothing(server, streamer):
-    before = statistics(server, "vae_decoder").execution_count
+    before = settled(server, "vae_decoder").execution_count
     assert [preview.step for preview in streamer.stream("a", outputs=(), **QUICK)] == [1, 2, 3]
-    assert statistics(server, "vae_decoder").execution_count == before
+    assert settled(server, "vae_decoder").execution_count == before
 
 
 def test_a_stream_says_what_is_wrong_with_its_request(streamer):
@@ -236,7 +236,7 @@ def test_several_streams_share_a_client(streamer, at_once):
 
 
 def test_closing_a_stream_ends_its_work_and_leaves_no_thread(server, streamer):
-    next(streamer.stream("a", **QUICK))
+    list(streamer.stream("a", **QUICK))
     before, threads = cancelled_images(server), threading.active_count()
     for preview in streamer.stream("a", outputs=(), num_images=2, **LONG):
         if preview.step == 2:
@@ -250,11 +250,11 @@ def test_closing_a_stream_ends_its_work_and_leaves_no_thread(server, streamer):
 
 
 def test_reading_a_stream_to_its_last_preview_cancels_nothing(server, streamer):
-    before = cancelled_images(server)
+    before = settled(server, "qwen_image_cancel").inference_count
     for preview in streamer.stream("a", **QUICK):
         if preview.is_final:
             break
-    assert cancelled_images(server) == before
+    assert settled(server, "qwen_image_cancel").inference_count == before
 
 
 def test_cancelling_by_id_ends_the_call_of_another_client(server, client, at_once):

@@ -14,6 +14,7 @@ from build.repository import render_repository
 from build.settings import Settings
 from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import LoadFormat, open_checkpoint
+from qwen_image.params import Limits
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.raw import ask, cancel, metrics, statistics, stream
 
@@ -31,7 +32,9 @@ def dummy_server(tmp_path_factory):
         tokens_per_call=STEPS_PER_CALL * 64,
         tokens_per_call_alone=STEPS_PER_CALL_ALONE * 64,
     )
-    repository = render_repository(checkpoint, folder / "repository", settings=settings)
+    repository = render_repository(
+        checkpoint, folder / "repository", settings=settings, limits=Limits(max_inference_steps=5000)
+    )
     with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
         running.wait_until_ready()
         yield running
@@ -75,7 +78,7 @@ def test_a_cancelled_request_ends_within_two_calls(dummy_server):
 
     def run() -> None:
         with pytest.raises(InferenceServerException) as caught:
-            ask(dummy_server, "a long one", outputs=["latents"], num_inference_steps=150, request_id=request_id)
+            ask(dummy_server, "a long one", outputs=["latents"], num_inference_steps=5000, request_id=request_id)
         failed.append(caught.value.status())
 
     calls = statistics(dummy_server, "dit").execution_count

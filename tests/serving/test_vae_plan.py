@@ -15,7 +15,7 @@ from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.precision import Precision
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.pictures import levels_apart
-from tests.serving.raw import ask, statistics, stream
+from tests.serving.raw import ask, settled, stream
 
 STAND_IN = """
 import numpy as np
@@ -75,17 +75,17 @@ def test_rows_come_out_as_pytorch_decodes_them(server, plan_server, protocol):
 
 
 def test_every_row_is_a_call_of_one(plan_server):
-    before = statistics(plan_server, "vae_decoder_plan")
+    before = settled(plan_server, "vae_decoder_plan")
     ask(plan_server, **PLANNED)
-    after = statistics(plan_server, "vae_decoder_plan")
+    after = settled(plan_server, "vae_decoder_plan")
     assert after.inference_count - before.inference_count == 3
     assert after.execution_count - before.execution_count == 3
 
 
 def test_the_plan_does_not_run_when_only_latents_are_wanted(plan_server):
-    before = statistics(plan_server, "vae_decoder_plan").inference_count
+    before = settled(plan_server, "vae_decoder_plan").inference_count
     ask(plan_server, **PLANNED, outputs=["latents"])
-    assert statistics(plan_server, "vae_decoder_plan").inference_count == before
+    assert settled(plan_server, "vae_decoder_plan").inference_count == before
 
 
 def test_previews_come_through_it_too(plan_server):
