@@ -17,14 +17,16 @@ from qwen_image.serving.model_process import ModelProcess, started_at, watched_p
 
 LOOK_EVERY_S = 1.0
 KILL_AFTER_S = 5.0  # samplers that live use it to refuse their images; what was lost with its process never answers
+CALLED_AGAIN = frozenset({"dit"})  # by the sampler when a call failed, until a living instance takes it
 _log = logging.getLogger("qwen_image.serving")
 
 
 class Watchdog:
     """A thread that looks at the server's model processes; `close` before they end in order.
 
-    What is dead must be so at two looks in a row: a stopping server may kill a process of which it hears nothing, just
-    before it tells this one to end.
+    A model with another instance is lost too: Triton still gives requests to the dead one, which fail. Only the calls
+    of `dit` are made again. What is dead must be so at two looks in a row: a stopping server may kill a process of
+    which it hears nothing, just before it tells this one to end.
     """
 
     def __init__(
@@ -48,7 +50,8 @@ class Watchdog:
         spared: set[ModelProcess] = set()
         while not self._is_closing.wait(self._look_every_s):
             living, dead = self._look()
-            lost = {process for process in dead & suspects if process.model not in {each.model for each in living}}
+            going_on = CALLED_AGAIN & {process.model for process in living}
+            lost = {process for process in dead & suspects if process.model not in going_on}
             if lost:
                 self._end_server(lost)
                 return

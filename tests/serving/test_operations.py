@@ -129,6 +129,7 @@ def test_a_server_that_is_stopped_finishes_what_is_in_flight(narrow_server):
         assert narrow_server.stop() == 0
         assert np.isfinite(running.result(30)["latents"]).all()
     assert shared_memory_bytes(narrow_server) == 0
+    assert "model process died" not in narrow_server.log_path.read_text()  # the watchdog knows an end in order
 
 
 def test_a_bare_sigterm_refuses_what_is_in_flight_and_ends_cleanly(brief_server):
@@ -140,6 +141,7 @@ def test_a_bare_sigterm_refuses_what_is_in_flight_and_ends_cleanly(brief_server)
             running.result(60)
     assert caught.value.status() == "StatusCode.UNAVAILABLE"
     assert brief_server.process.wait(60) == 0
+    assert "model process died" not in brief_server.log_path.read_text()
 
 
 def wait_until_under_way(server) -> None:
@@ -178,3 +180,4 @@ def test_an_image_survives_the_death_of_a_dit_process(twin_server):
         stub_of(twin_server, "dit").kill()
         assert np.abs(running.result(120)["latents"] - undisturbed).max() < 1e-4
     assert metrics(twin_server)['qwen_image_failed_steps_total{model="sampler"}'] >= 1
+    assert twin_server.is_ready()

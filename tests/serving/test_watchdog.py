@@ -56,11 +56,12 @@ def test_when_the_sampler_dies_its_caller_gets_an_error_and_the_server_ends(star
 
 def test_the_server_goes_on_without_a_second_dit_and_ends_without_its_only_decoder(start):
     server = start(dit_instances=2)
-    stub_of(server, "dit").kill()
+    dit, decoder = stub_of(server, "dit"), stub_of(server, "vae_decoder")
+    dit.kill()
     wait_for_line(server, "another process of its model goes on")
     ask(server, "a star", **SMALL)
     assert server.is_ready()
-    stub_of(server, "vae_decoder").kill()
+    decoder.kill()
     server.process.wait(SOON_S)
     assert "model process died: vae_decoder (pid" in server.log_tail()
 

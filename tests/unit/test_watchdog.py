@@ -65,13 +65,20 @@ def test_a_server_that_waits_for_the_dead_is_killed(start, watch):
     assert server.wait(SOON_S) == -signal.SIGKILL
 
 
-def test_a_model_with_another_process_goes_on(start, watch, caplog):
+def test_a_dit_that_has_another_process_goes_on(start, watch, caplog):
     server, dit, other_dit = start(), start(), start()
     watch(server, [("dit", dit), ("dit", other_dit)])
     dit.kill()
     while "another process of its model goes on" not in caplog.text:
         assert server.poll() is None
     other_dit.kill()
+    assert server.wait(SOON_S) == -signal.SIGTERM
+
+
+def test_a_second_instance_saves_no_model_whose_calls_are_not_made_again(start, watch):
+    server, validator, other_validator = start(), start(), start()
+    watch(server, [("validator", validator), ("validator", other_validator)])
+    validator.kill()
     assert server.wait(SOON_S) == -signal.SIGTERM
 
 
