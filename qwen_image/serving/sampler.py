@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,7 @@ class SamplerModel:
         self._admission = Admission(
             settings.integer("max_images_in_flight"),
             settings.integer("max_images_waiting"),
-            on_waiting=partial(self._metrics.add, "qwen_image_images_waiting"),
+            on_waiting=lambda change: self._metrics.add("qwen_image_images_waiting", change),
         )
         self._is_closing = False
         self._loop = asyncio.new_event_loop()

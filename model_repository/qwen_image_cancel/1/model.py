@@ -16,8 +16,8 @@ class TritonPythonModel:
 
     def initialize(self, args):
         self._folder = sockets_folder()
-        is_watched = ModelSettings.from_args(args)["watchdog"] == "on"
-        self._watchdog = Watchdog(self._folder, os.getppid()) if is_watched else None
+        settings = ModelSettings.from_args(args)
+        self._watchdog = Watchdog(self._folder, os.getppid()) if settings["watchdog"] == "on" else None
 
     def finalize(self):
         if self._watchdog is not None:
