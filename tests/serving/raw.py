@@ -6,6 +6,7 @@ import queue
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,16 @@ def stream(
                 yield {name: result.as_numpy(name) for name in outputs}
             if response.parameters["triton_final_response"].bool_param:
                 return
+
+
+def under_way(pool: Executor, server: Any, **values: Any) -> Future[Outputs]:
+    """A request that has made some steps, and makes more."""
+    before = statistics(server, "dit").inference_count
+    running = pool.submit(ask, server, "a star", **values)
+    while statistics(server, "dit").inference_count < before + 5:
+        assert not running.done()
+        time.sleep(0.01)
+    return running
 
 
 def settled(server: Any, model: str) -> Any:

@@ -15,12 +15,13 @@ from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
-from tests.serving.processes import resident_bytes, shared_memory_bytes, stub_of
-from tests.serving.raw import ask, cancel, metrics, statistics
+from tests.serving.processes import resident_bytes, shared_memory_bytes
+from tests.serving.raw import ask, cancel, metrics, under_way
 
 SMALL = {"height": 64, "width": 64, "num_inference_steps": 2, "outputs": ("latents",)}
-LONG = {"height": 512, "width": 512, "num_inference_steps": 40, "outputs": ("latents",)}
+LONG = {"height": 512, "width": 512, "num_inference_steps": 150, "outputs": ("latents",)}
 MEBIBYTE = 1024 * 1024
+UNLOADING_S = 120  # its processes are nice: on a busy machine it takes them a while to end in order
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def narrow_server(tiny_checkpoint, tmp_path_factory):
     folder = tmp_path_factory.mktemp("narrow")
     settings = Settings(max_images_in_flight=1, max_images_waiting=1)
     repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", settings=settings)
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
+    with TritonServer(repository, Ports.free(), folder / "tritonserver.log", exit_timeout_s=UNLOADING_S) as running:
         running.wait_until_ready()
         yield running
 
@@ -124,8 +125,7 @@ def test_many_requests_of_mixed_sizes_leave_memory_flat(server, at_once):
 
 def test_a_server_that_is_stopped_finishes_what_is_in_flight(narrow_server):
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(ask, narrow_server, "a star", **LONG)
-        wait_until_under_way(narrow_server)
+        running = under_way(pool, narrow_server, **LONG)
         assert narrow_server.stop() == 0
         assert np.isfinite(running.result(30)["latents"]).all()
     assert shared_memory_bytes(narrow_server) == 0
@@ -134,50 +134,18 @@ def test_a_server_that_is_stopped_finishes_what_is_in_flight(narrow_server):
 
 def test_a_bare_sigterm_refuses_what_is_in_flight_and_ends_cleanly(brief_server):
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(ask, brief_server, "a star", **LONG)
-        wait_until_under_way(brief_server)
+        running = under_way(pool, brief_server, **LONG)
         brief_server.process.terminate()
         with pytest.raises(InferenceServerException, match="shutting down") as caught:
             running.result(60)
     assert caught.value.status() == "StatusCode.UNAVAILABLE"
-    assert brief_server.process.wait(60) == 0
+    assert brief_server.process.wait(150) == 0
     assert "model process died" not in brief_server.log_path.read_text()
-
-
-def wait_until_under_way(server) -> None:
-    """A request sent just before has made some steps."""
-    steps = statistics(server, "dit").inference_count
-    while statistics(server, "dit").inference_count < steps + 5:
-        time.sleep(0.01)
 
 
 @pytest.fixture
 def brief_server(tiny_checkpoint, tmp_path):
     repository = render_repository(open_checkpoint(tiny_checkpoint), tmp_path / "repository")
-    with TritonServer(repository, Ports.free(), tmp_path / "tritonserver.log") as running:
+    with TritonServer(repository, Ports.free(), tmp_path / "tritonserver.log", exit_timeout_s=UNLOADING_S) as running:
         running.wait_until_ready()
         yield running
-
-
-@pytest.fixture
-def twin_server(tiny_checkpoint, tmp_path):
-    """Two dit processes, and a short wait at its end for the one that is dead."""
-    repository = render_repository(
-        open_checkpoint(tiny_checkpoint), tmp_path / "repository", settings=Settings(dit_instances=2)
-    )
-    log = tmp_path / "tritonserver.log"
-    with TritonServer(repository, Ports.free(), log, exit_timeout_s=1) as running:
-        running.wait_until_ready()
-        yield running
-
-
-def test_an_image_survives_the_death_of_a_dit_process(twin_server):
-    long = {**LONG, "seed": 3, "negative_prompt": ""}
-    undisturbed = ask(twin_server, "a star", **long)["latents"]
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(ask, twin_server, "a star", **long)
-        wait_until_under_way(twin_server)
-        stub_of(twin_server, "dit").kill()
-        assert np.abs(running.result(120)["latents"] - undisturbed).max() < 1e-4
-    assert metrics(twin_server)['qwen_image_failed_steps_total{model="sampler"}'] >= 1
-    assert twin_server.is_ready()
