@@ -15,15 +15,15 @@ if not Path("/dev/nvidiactl").exists():
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from build.repository import render_repository
 from build.tiny_checkpoint import write_tiny_checkpoint
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.serving.tritonserver import TritonServer
+from tests.servers import serving
+
+DEMO = Path(__file__).parents[1] / "demo" / "checkpoint"
 
 
 @pytest.fixture(scope="session")
@@ -49,22 +49,21 @@ def tiny_edit_plus_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def server(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A real tritonserver over the tiny checkpoint; tests that need other settings start their own."""
-    with _served(tiny_checkpoint, tmp_path_factory.mktemp("server")) as running:
+    with serving(tiny_checkpoint, tmp_path_factory.mktemp("server")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def edit_server(tiny_edit_plus_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """One over the tiny checkpoint that edits up to three pictures."""
-    with _served(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_server")) as running:
+    with serving(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_server")) as running:
         yield running
 
 
-@contextmanager
-def _served(checkpoint: Path, folder: Path) -> Iterator[TritonServer]:
-    repository = render_repository(open_checkpoint(checkpoint), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
+@pytest.fixture(scope="session")
+def demo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """One over the demo's checkpoint, which paints what it is told."""
+    with serving(DEMO, tmp_path_factory.mktemp("demo_server")) as running:
         yield running
 
 

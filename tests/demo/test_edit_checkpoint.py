@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 from safetensors import safe_open
 
-from build.repository import render_repository
 from demo.editing.arrangement import Arrangement, Piece, paint_arrangement
 from demo.editing.exam import EXAM, evaluate_edits, exam
 from demo.editing.sampling import through_server
@@ -19,10 +18,10 @@ from demo.find_shapes import find_shapes
 from demo.layout import Box
 from demo.scenes import Thing
 from demo.segment import background_of
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.serving.tritonserver import TritonServer
 from qwen_image_client import Client
 from tests.pictures import levels_apart
+from tests.servers import serving
 
 CHECKPOINT = Path(__file__).parents[2] / "demo" / "edit-checkpoint"
 OPTIONS = {"num_inference_steps": 20, "negative_prompt": " ", "true_cfg_scale": 4.0}
@@ -36,10 +35,7 @@ ON_BLUE = Arrangement(((40, 80, 220),), (Piece(Thing("yellow", "square"), Box(44
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    folder = tmp_path_factory.mktemp("edit_server")
-    repository = render_repository(open_checkpoint(CHECKPOINT), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
+    with serving(CHECKPOINT, tmp_path_factory.mktemp("edit_server")) as running:
         yield running
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from build.repository import render_repository
 from demo.checker import check
 from demo.evaluate import GOALS, evaluate, exam, through_server
 from demo.find_shapes import find_shapes
 from demo.scenes import Scene, Thing
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.serving.tritonserver import TritonServer
 from qwen_image_client import Client
 from tests.pictures import levels_apart
 
-CHECKPOINT = Path(__file__).parents[2] / "demo" / "checkpoint"
 STEPS = {"num_inference_steps": 20}
 GUIDED = {"negative_prompt": " ", "true_cfg_scale": 4.0}
 ROWS = 8  # the most that a request may have
@@ -49,17 +45,8 @@ DOZEN = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    folder = tmp_path_factory.mktemp("demo_server")
-    repository = render_repository(open_checkpoint(CHECKPOINT), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server: TritonServer) -> Iterator[Client]:
-    with Client(server.grpc_url) as client:
+def client(demo_server: TritonServer) -> Iterator[Client]:
+    with Client(demo_server.grpc_url) as client:
         yield client
 
 
@@ -138,8 +125,8 @@ def test_another_aspect_ratio(client: Client) -> None:
     assert not mistakes(asked, images)
 
 
-def test_the_exam_goes_through_the_server(server: TritonServer) -> None:
-    report = evaluate(through_server(server.grpc_url), exam()[::30])
+def test_the_exam_goes_through_the_server(demo_server: TritonServer) -> None:
+    report = evaluate(through_server(demo_server.grpc_url), exam()[::30])
     assert set(GOALS) < set(report.scores)
     assert report.scores["everything"] >= 0.7
 

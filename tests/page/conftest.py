@@ -15,21 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.page.visitor import Visitor
 
 ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "demo" / "checkpoint"
-
-
-@contextlib.contextmanager
-def serving(checkpoint: Path, folder: Path, ports: Ports) -> Iterator[TritonServer]:
-    repository = render_repository(open_checkpoint(checkpoint), folder / "repository")
-    with TritonServer(repository, ports, folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
 
 
 @contextlib.contextmanager
@@ -74,13 +63,7 @@ def browser() -> Iterator[object]:
 
 
 @pytest.fixture(scope="package")
-def demo_server(browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    with serving(DEMO, tmp_path_factory.mktemp("demo_server"), Ports.free()) as running:
-        yield running
-
-
-@pytest.fixture(scope="package")
-def demo_page(demo_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def demo_page(browser, demo_server: TritonServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with page_over(demo_server.grpc_url, tmp_path_factory.mktemp("demo_page")) as address:
         yield address
 

@@ -8,8 +8,9 @@ import pytest
 
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from qwen_image_client import load_recipe
-from tests.page.conftest import page_over, serving
+from tests.page.conftest import page_over
 from tests.pictures import picture
+from tests.servers import serving
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def edit_page(browser, ports: Ports, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def edit_server(ports: Ports, tiny_edit_plus_checkpoint, tmp_path_factory) -> Iterator[TritonServer]:
-    with serving(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_server"), ports) as running:
+    with serving(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_server"), ports=ports) as running:
         yield running
 
 

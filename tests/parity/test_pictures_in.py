@@ -11,12 +11,11 @@ from diffusers import QwenImageEditPipeline, QwenImageImg2ImgPipeline, QwenImage
 from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus
 from PIL import Image
 
-from build.repository import render_repository
 from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.parity.edit_reference import edit_reference
 from tests.pictures import levels_apart, picture, png, right_half
+from tests.servers import serving
 from tests.serving.raw import ask
 
 TOLERANCE = 1e-4  # on [0, 1]
@@ -84,10 +83,7 @@ def edit_checkpoint(request, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def edit_server(edit_checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("edit_server")
-    repository = render_repository(open_checkpoint(edit_checkpoint), folder / "repository")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
+    with serving(edit_checkpoint, tmp_path_factory.mktemp("edit_server")) as running:
         yield running
 
 

@@ -13,11 +13,9 @@ import tritonclient.grpc as grpcclient
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
 from qwen_image.params import Limits
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.pictures import levels_apart, picture, png, right_half
+from tests.servers import serving
 from tests.serving.processes import stubs_of
 from tests.serving.raw import ask, stream
 
@@ -27,12 +25,7 @@ SMALL = {"height": 64, "width": 96, "num_inference_steps": 4, "seed": 1}
 
 @pytest.fixture(scope="module")
 def edit_server(tiny_edit_plus_checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("edit")
-    repository = render_repository(
-        open_checkpoint(tiny_edit_plus_checkpoint), folder / "repository", limits=Limits(max_side=256)
-    )
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
+    with serving(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit"), limits=Limits(max_side=256)) as running:
         yield running
 
 

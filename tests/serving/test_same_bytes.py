@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from build.repository import render_repository
 from build.settings import Settings
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.pictures import picture, png
+from tests.servers import serving
 from tests.serving.raw import ask, statistics
 
 ONE_AT_A_TIME = Settings(
@@ -28,10 +26,7 @@ REQUESTS = [
 
 @pytest.fixture(scope="module")
 def one_at_a_time(tiny_checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("one_at_a_time")
-    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", settings=ONE_AT_A_TIME)
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
+    with serving(tiny_checkpoint, tmp_path_factory.mktemp("one_at_a_time"), settings=ONE_AT_A_TIME) as running:
         yield running
 
 
