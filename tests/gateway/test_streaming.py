@@ -13,7 +13,7 @@ from qwen_image_gateway.observing import Observed
 from qwen_image_gateway.streaming import EventResponse
 from tests.gateway.running import Gateway, gateway_over
 from tests.gateway.samplers import of_samplers
-from tests.serving.raw import statistics
+from tests.serving.raw import settled
 
 ROUTE = "/v1/images/generations"
 SHORT = {"prompt": "a star", "size": "64x64", "num_inference_steps": 1, "stream": True}
@@ -54,11 +54,11 @@ def wait_for(server, metric: str, value: float) -> None:
 
 @pytest.mark.parametrize(("steps", "partial_images"), [(50, 3), (20, 2), (5, 1), (7, 0)])
 def test_nothing_is_decoded_that_nobody_sees(client, server, steps, partial_images):
-    before = statistics(server, "vae_decoder").inference_count
+    before = settled(server, "vae_decoder").inference_count
     options = {"size": "64x64", "extra_body": {"num_inference_steps": steps}}
     events = list(client.images.generate(prompt="a", stream=True, partial_images=partial_images, **options))
     assert len(events) == partial_images + 1
-    assert statistics(server, "vae_decoder").inference_count == before + partial_images + 1
+    assert settled(server, "vae_decoder").inference_count == before + partial_images + 1
 
 
 @pytest.mark.asyncio

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
 from tests.pictures import levels_apart
-from tests.serving.raw import USED, ask, metrics, statistics
+from tests.serving.raw import USED, ask, metrics, settled
 
 SMALL = {"height": 64, "width": 96, "num_inference_steps": 3}
 
@@ -78,12 +76,10 @@ def test_rows_of_one_request_may_differ_in_everything_but_size(server):
 
 
 def test_asking_for_latents_alone_does_not_run_the_vae(server):
-    time.sleep(0.5)
-    before = statistics(server, "vae_decoder").inference_count
+    before = settled(server, "vae_decoder").inference_count
     ask(server, "a star", outputs=("latents", "used_seed"), **SMALL)
     ask(server, "a star", outputs=("latents", "image"), **SMALL)
-    time.sleep(0.5)  # Triton counts after it has answered
-    assert statistics(server, "vae_decoder").inference_count == before + 1
+    assert settled(server, "vae_decoder").inference_count == before + 1
 
 
 @pytest.mark.parametrize(("negative_prompt", "is_guided"), [(None, False), ("", True), (" ", True)])
