@@ -49,6 +49,6 @@ USER 1000:1000
 ENV HOME=/var/cache/qwen-image
 EXPOSE 8000 8001 8002
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=15m --retries=3 \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60m --retries=3 \
     CMD ["python3", "-I", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/v2/health/ready', timeout=4)"]
-CMD ["tritonserver", "--model-repository=/models/repository", "--disable-auto-complete-config", "--backend-config=python,stub-timeout-seconds=900"]
+CMD ["python3", "-m", "qwen_image.serving.restricted_apis", "tritonserver", "--model-repository=/models/repository", "--disable-auto-complete-config", "--backend-config=python,stub-timeout-seconds=3600"]

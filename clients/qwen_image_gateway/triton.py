@@ -22,7 +22,6 @@ from qwen_image_gateway.settings import GatewaySettings, SettingsError
 from qwen_image_gateway.tracing import CurrentTrace, Tracing
 
 MODELS = Models()
-_READY = "READY"
 _LEAVE_S = 5.0  # for work that is being ended when the gateway stops
 
 
@@ -62,13 +61,11 @@ class Triton:
             ApiError: Triton can't be asked, or isn't ready.
         """
         try:
-            index = await self._probe.get_model_repository_index(client_timeout=PROBE_TIMEOUT_S)
+            for task in TASKS:
+                if await self._probe.is_model_ready(MODELS.unary(task), client_timeout=PROBE_TIMEOUT_S):
+                    return task
         except InferenceServerException as error:
             raise not_ready(f"Triton can't be asked: {error.message()}") from error
-        ready = {model.name for model in index.models if model.state == _READY}
-        for task in TASKS:
-            if MODELS.unary(task) in ready:
-                return task
         raise not_ready("Triton answers, but its model isn't ready")
 
     async def images(self, order: Order, request_id: str) -> list[GeneratedImage]:

@@ -6,12 +6,9 @@ On NVIDIA's images tritonserver is on PATH and needs none of this; docs/operatio
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -25,33 +22,12 @@ from pathlib import Path
 from typing import IO
 
 from qwen_image.errors import ServerFailed
+from qwen_image.serving.ports import Ports, check_ports, listens_on, local_address
+from qwen_image.serving.restricted_apis import closing_options
 
 PROBLEM = re.compile(r"^E\d{4} |failed to load|^\w*Error: |Traceback")
-UNASSIGNED_PORTS = (12_000, 32_000)
-_GIVEN_OUT: set[int] = set()  # by this process: whoever got them may not listen yet
+START_TIMEOUT_S = 3600  # 57 GB, Qwen-Image's files, at 16 MB/s
 SETTLE_S = 1.0  # a request is counted once it reached the sampler, and the count is handed over ten times a second
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The three TCP ports of one server."""
-
-    http: int
-    grpc: int
-    metrics: int
-
-    @classmethod
-    def free(cls) -> Ports:
-        """Three ports nobody listens on now, below the range from which the system gives ports to connections."""
-        candidates = set(range(*UNASSIGNED_PORTS)) - _GIVEN_OUT
-        ports = cls(*itertools.islice(filter(_is_free, random.sample(sorted(candidates), 100)), 3))
-        _GIVEN_OUT.update((ports.http, ports.grpc, ports.metrics))
-        return ports
 
 
 @dataclass(slots=True)
@@ -63,22 +39,24 @@ class TritonServer:
     log_path: Path
     host: str = "127.0.0.1"
     exit_timeout_s: int = 30
+    start_timeout_s: int = START_TIMEOUT_S  # of one model's process, and of the whole start
     extra_arguments: tuple[str, ...] = ()
+    opens_admin_apis: bool = False  # to every caller: shared memory, trace and log settings, model control
     shm_prefix: str = field(default_factory=lambda: f"qwen_image_{uuid.uuid4().hex[:12]}_")
     process: subprocess.Popen[bytes] | None = None
     log: IO[bytes] | None = None
 
     @property
     def http_url(self) -> str:
-        return f"{self.host}:{self.ports.http}"
+        return f"{local_address(self.host)}:{self.ports.http}"
 
     @property
     def grpc_url(self) -> str:
-        return f"{self.host}:{self.ports.grpc}"
+        return f"{local_address(self.host)}:{self.ports.grpc}"
 
     @property
     def metrics_url(self) -> str:
-        return f"http://{self.host}:{self.ports.metrics}/metrics"
+        return f"http://{local_address(self.host)}:{self.ports.metrics}/metrics"
 
     def __enter__(self) -> TritonServer:
         self.start()
@@ -88,7 +66,11 @@ class TritonServer:
         self.stop()
 
     def start(self) -> None:
-        """Start the process and return at once; `wait_until_ready` waits. Its output goes to `log_path`."""
+        """Start the process and return at once; `wait_until_ready` waits. Its output goes to `log_path`.
+
+        ServerFailed if one of its ports is taken, by whom.
+        """
+        check_ports({option: (self.host, port) for option, port in self.ports.named().items()})
         self.log = self.log_path.open("wb")
         self.process = subprocess.Popen(
             self.command(), env=environment(), stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
@@ -101,7 +83,7 @@ class TritonServer:
             f"--model-repository={self.repository}",
             f"--backend-directory={backend_folder()}",
             f"--backend-config=python,shm-region-prefix-name={self.shm_prefix}",
-            "--backend-config=python,stub-timeout-seconds=300",
+            f"--backend-config=python,stub-timeout-seconds={self.start_timeout_s}",
             f"--http-address={self.host}",
             f"--http-port={self.ports.http}",
             f"--grpc-address={self.host}",
@@ -111,18 +93,21 @@ class TritonServer:
             "--allow-gpu-metrics=false",
             "--disable-auto-complete-config",
             f"--exit-timeout-secs={self.exit_timeout_s}",
+            *([] if self.opens_admin_apis else closing_options()),
             *self.extra_arguments,
         ]
 
     def is_ready(self) -> bool:
-        """Whether every model is loaded and warm."""
+        """Whether this process, not another on its port, has every model loaded and warm."""
+        if self.process is None or not listens_on(self.process.pid, self.ports.http):
+            return False
         try:
             with urllib.request.urlopen(f"http://{self.http_url}/v2/health/ready", timeout=1) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
 
-    def wait_until_ready(self, timeout_s: float = 300.0, progress: Callable[[float], None] | None = None) -> float:
+    def wait_until_ready(self, progress: Callable[[float], None] | None = None) -> float:
         """Seconds until ready; `progress` gets the seconds so far. ServerFailed if the process ends or time does."""
         assert self.process is not None
         start = time.monotonic()
@@ -130,8 +115,8 @@ class TritonServer:
             waited = time.monotonic() - start
             if self.process.poll() is not None:
                 raise ServerFailed(f"tritonserver ended with code {self.process.returncode}:\n{self.log_tail()}")
-            if waited > timeout_s:
-                raise ServerFailed(f"tritonserver was not ready after {timeout_s:.0f} s:\n{self.log_tail()}")
+            if waited > self.start_timeout_s:
+                raise ServerFailed(f"tritonserver was not ready after {self.start_timeout_s} s:\n{self.log_tail()}")
             if progress is not None:
                 progress(waited)
             time.sleep(0.1)

@@ -39,12 +39,22 @@ def test_nothing_of_it_starts_unasked_and_the_monitoring_profile_starts_all():
     assert "profiles" not in read(MAIN)["services"]["triton"]
 
 
+def test_what_opens_the_gateway_does_not_open_triton():
+    opened = {name: {each.split(":-")[0] for each in service["ports"]} for name, service in beside().items()}
+    assert set().union(*opened.values()) == {"${QWEN_IMAGE_ADDRESS"}
+    triton = read(MAIN)["services"]["triton"]
+    assert {each.split(":-")[0] for each in triton["ports"]} == {"${QWEN_IMAGE_TRITON_ADDRESS"}
+    assert "QWEN_IMAGE_ADDRESS" not in MAIN.read_text()
+
+
 @pytest.mark.parametrize("service", beside())
 def test_services_can_not_write_to_their_image_and_have_no_privileges(service):
     each = beside()[service]
     assert each["read_only"] is True
     assert each["cap_drop"] == ["ALL"]
     assert each["security_opt"] == ["no-new-privileges:true"]
+    assert each["mem_limit"]
+    assert each["pids_limit"] > 0
     assert "privileged" not in each
     assert "user" not in each, "the image's own, which is not root"
 
@@ -72,7 +82,7 @@ def test_every_file_that_is_mounted_exists_and_can_not_be_changed():
     bound = [each for each in mounts if each["type"] == "bind"]
     assert bound
     for each in bound:
-        assert (ROOT / each["source"]).exists()
+        assert (ROOT / re.sub(r"\$\{\w+:-(.+)\}", r"\1", each["source"])).exists()
         assert each["read_only"] is True
         assert each["bind"]["create_host_path"] is False
     named = {each["source"] for each in mounts if each["type"] == "volume"}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qwen_image.serving import tritonserver
+from qwen_image.serving import restricted_apis, tritonserver
 from qwen_image.text_encoder import TextEncoder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,7 +162,7 @@ def test_the_labels_say_which_version_it_is():
 
 def test_tritonserver_knows_every_option_of_the_command():
     command = exec_form("CMD")
-    assert command[0] == "tritonserver"
+    command = command[command.index("tritonserver") :]
     binary = tritonserver.wheel_folder() / "bin" / "tritonserver"
     usage = subprocess.run(
         [binary, "--help"], env=tritonserver.environment(), capture_output=True, text=True, check=False
@@ -170,7 +170,23 @@ def test_tritonserver_knows_every_option_of_the_command():
     for each in command[1:]:
         assert re.search(rf"^\s+{each.split('=')[0]}\b", usage, re.MULTILINE), each
     assert "--disable-auto-complete-config" in command
-    assert any(each.startswith("--backend-config=python,stub-timeout-seconds=") for each in command)
+    assert f"--backend-config=python,stub-timeout-seconds={tritonserver.START_TIMEOUT_S}" in command
+
+
+def test_the_command_closes_the_apis_for_administrators(tmp_path):
+    command = exec_form("CMD")
+    launcher = command[: command.index("tritonserver")]
+    assert launcher[0] == "python3"
+    started = subprocess.run(
+        [sys.executable, *launcher[1:], "printf", "%s|", "--log-verbose=1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("|")
+    assert started[0] == "--log-verbose=1"
+    closed = [each.rpartition(":")[0] for each in started[1:-1]]
+    assert closed == [f"{option}={','.join(restricted_apis.APIS)}" for option in restricted_apis.OPTIONS]
 
 
 @pytest.fixture
@@ -273,6 +289,8 @@ def test_services_have_no_privileges_one_gpu_and_room_in_shared_memory():
         assert service["security_opt"] == ["no-new-privileges:true"]
         (device,) = service["deploy"]["resources"]["reservations"]["devices"]
         assert (device["driver"], device["capabilities"], len(device["device_ids"])) == ("nvidia", ["gpu"], 1)
+        assert service["mem_limit"] == "${QWEN_IMAGE_MEMORY:-64g}"
+        assert service["pids_limit"] == "${QWEN_IMAGE_PIDS:-4096}"
         assert service["shm_size"] == "${QWEN_IMAGE_SHM_SIZE:-1g}"
 
 
