@@ -77,9 +77,9 @@ class Registry:
             self._ended.popitem(last=False)
 
 
-def sockets_folder() -> Path:
-    """The folder that this server's model processes share: they all are children of one tritonserver."""
-    folder = Path(tempfile.gettempdir()) / f"qwen_image-{os.getuid()}-{os.getppid()}"
+def sockets_folder(server_pid: int | None = None) -> Path:
+    """The folder that a server's model processes share; without a pid that of our own, which is our parent."""
+    folder = Path(tempfile.gettempdir()) / f"qwen_image-{os.getuid()}-{server_pid or os.getppid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user: remove it, cancellation goes through it")

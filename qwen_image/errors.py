@@ -5,6 +5,7 @@ QwenImageError
 ├── Unavailable         try again later
 ├── Cancelled           the caller ended it
 ├── NotHeld             the transformer's side wants the text states again
+├── NotFinite           a model computed NaN or infinity: weights or a precision are to blame
 ├── CheckpointError     the checkpoint can't be served as it is
 ├── ServerFailed        tritonserver did not start or died
 ├── EngineError         a compiled engine does not fit: build it again
@@ -30,6 +31,10 @@ class Cancelled(QwenImageError):  # noqa: N818
 
 class NotHeld(QwenImageError):  # noqa: N818
     """Text states that a call refers to are not in this process: NOT_FOUND, and the sampler sends them again."""
+
+
+class NotFinite(QwenImageError):  # noqa: N818
+    """A model computed values that are NaN or infinite: INTERNAL. Computing them again does not help."""
 
 
 class CheckpointError(QwenImageError):

@@ -24,6 +24,7 @@ from torch import nn
 from torch.nn import functional
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat
+from qwen_image.finite import check_finite, not_finite
 
 Vae: TypeAlias = Any  # AutoencoderKLQwenImage, whose types don't show what it holds
 _ATTENTION_PARTS = 4
@@ -41,13 +42,17 @@ class PictureDecoder(nn.Module):
 
     def forward(self, latents: torch.Tensor) -> torch.Tensor:
         """(B, 16, 1, h, w) float32, normalised, h and w even -> (B, 8h, 8w, 3) uint8."""
-        return (self.picture(latents) * 255).round().to(torch.uint8)
+        return _as_pixels(self.picture(latents))
 
     def picture(self, latents: torch.Tensor) -> torch.Tensor:
         """What `forward` rounds: (B, 8h, 8w, 3) float32 on [0, 1]."""
+        return _on_unit_range(self.decoded(latents))
+
+    def decoded(self, latents: torch.Tensor) -> torch.Tensor:
+        """(B, 3, 8h, 8w), about ±1, in the dtype of `vae`."""
         z = self.normalisation.undo(latents[:, :, 0]).to(self._dtype)
-        decoded: torch.Tensor = self.decoder(self.post_quant_conv(z))  # (B, 3, 8h, 8w), about ±1
-        return (decoded.float() / 2 + 0.5).clamp(0, 1).permute(0, 2, 3, 1)
+        decoded: torch.Tensor = self.decoder(self.post_quant_conv(z))
+        return decoded
 
 
 class PictureEncoder(nn.Module):
@@ -90,10 +95,26 @@ class VaeDecoder:
 
     @torch.inference_mode()
     def decode(self, latents: NDArray[np.float32]) -> NDArray[np.uint8]:
-        """(B, 16, 1, h, w) normalised latents, h and w even -> (B, 8h, 8w, 3) pixels, rounded to 0..255."""
+        """(B, 16, 1, h, w) normalised latents, h and w even -> (B, 8h, 8w, 3) pixels, rounded to 0..255.
+
+        NotFinite for a row of which a value is NaN or infinite.
+        """
         rows = torch.from_numpy(np.array(latents)).split(1)
         # One by one: a quarter less time on two cores, and all at 2048 × 2048 may not fit into memory.
-        return np.concatenate([self._decoder(row.to(self._device)).cpu().numpy() for row in rows])
+        return np.concatenate([self._decode_row(row, position) for position, row in enumerate(rows)])
+
+    @torch.inference_mode()
+    def warm_up(self, latent_channels: int) -> None:
+        """Compute once; whether it is finite is for requests to say."""
+        self._decoder(torch.zeros(1, latent_channels, 1, 8, 8, device=self._device))
+
+    def _decode_row(self, latents: torch.Tensor, row: int) -> NDArray[np.uint8]:
+        decoded = self._decoder.decoded(latents.to(self._device))
+        is_finite = torch.isfinite(decoded).all()
+        pixels = _as_pixels(_on_unit_range(decoded)).cpu()
+        if not is_finite:  # read after the pixels, which had to be waited for anyway
+            raise not_finite("vae_decoder", f"pixels of row {row}")
+        return np.asarray(pixels.numpy())
 
 
 class VaeEncoder:
@@ -112,11 +133,30 @@ class VaeEncoder:
         self._device = device
 
     @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Compute once; whether it is finite is for requests to say."""
+        self._encoder(torch.zeros(1, 64, 64, 3, dtype=torch.uint8, device=self._device))
+
+    @torch.inference_mode()
     def encode(self, image: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(B, H, W, 3) pixels, H and W multiples of 16 -> mean and deviation, each (B, 16, 1, H/8, W/8)."""
+        """(B, H, W, 3) pixels, H and W multiples of 16 -> mean and deviation, each (B, 16, 1, H/8, W/8).
+
+        NotFinite if a value is NaN or infinite.
+        """
         rows = [self._encoder(row.to(self._device)) for row in torch.from_numpy(np.array(image)).split(1)]
         mean, deviation = (torch.cat(each).cpu().numpy() for each in zip(*rows, strict=True))
+        for values in (mean, deviation):
+            check_finite(values, "vae_encoder", "latents")
         return mean, deviation
+
+
+def _on_unit_range(decoded: torch.Tensor) -> torch.Tensor:
+    """(B, 3, H, W) about ±1 -> (B, H, W, 3) float32 on [0, 1]."""
+    return (decoded.float() / 2 + 0.5).clamp(0, 1).permute(0, 2, 3, 1)
+
+
+def _as_pixels(picture: torch.Tensor) -> torch.Tensor:
+    return (picture * 255).round().to(torch.uint8)
 
 
 def load_vae(

@@ -77,4 +77,10 @@ class Cancelled(QwenImageClientError):
 
 
 class ServerError(QwenImageClientError):
-    """The server failed in a way that has no class of its own; `status` says which."""
+    """The server failed in a way that has no class of its own; `status` says which.
+
+    Attributes:
+        is_from_model: the words are those of the models served, not of Triton itself, which tells of its inside.
+    """
+
+    is_from_model: bool = False

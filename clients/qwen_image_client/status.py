@@ -60,7 +60,10 @@ def error_from_status(status: str, message: str, request_id: str | None) -> Qwen
     kind = _BY_STATUS.get(status, ServerError)
     if status == "400" and words == f"request {request_id} was cancelled":
         kind = Cancelled  # an older Triton has no HTTP status for it and falls back to 400
-    return kind(words, request_id=request_id, status=status)
+    error = kind(words, request_id=request_id, status=status)
+    if isinstance(error, ServerError):
+        error.is_from_model = said is not None
+    return error
 
 
 def error_from_grpc(code: str, details: str, request_id: str | None) -> QwenImageClientError:

@@ -5,6 +5,7 @@ The shape is OpenAI's: {"error": {"message", "type", "param", "code"}}.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 
@@ -15,11 +16,13 @@ from qwen_image_client.errors import (
     ConnectionLost,
     InvalidRequest,
     QwenImageClientError,
+    ServerError,
     ServerUnavailable,
     ServerUnreachable,
     Timeout,
 )
 
+_log = logging.getLogger("qwen_image_gateway")
 RETRY_STATUSES = (429, 503)
 CODES = (
     *("invalid_value", "unknown_field", "missing_field", "missing_body", "invalid_json", "invalid_form"),
@@ -96,9 +99,12 @@ def error_from_client(error: QwenImageClientError) -> ApiError:
         case Cancelled():
             return ApiError(400, "the work was ended by its id", "cancelled")
         case _ if error.status == _NOT_FOUND:
-            return not_ready(f"Triton doesn't serve the model: {words}")
-        case _:
+            return not_ready("Triton doesn't serve the model now")
+        case ServerError(is_from_model=True):
             return ApiError(502, f"Triton failed: {words}", "triton_failed")
+        case _:  # Triton's own words may name shared memory and processes
+            _log.error("Triton failed: %r", error)
+            return ApiError(502, "Triton failed; the gateway's log has its words", "triton_failed")
 
 
 def _param(words: str) -> str | None:

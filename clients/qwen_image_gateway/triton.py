@@ -22,6 +22,8 @@ from qwen_image_gateway.settings import GatewaySettings, SettingsError
 from qwen_image_gateway.tracing import CurrentTrace, Tracing
 
 MODELS = Models()
+# Triton takes requests for the ensembles while one of these is unloaded, and says that it's ready.
+_BEHIND_ENSEMBLES = ("validator", "text_encoder", "sampler", "sampler_stream", "dit", "vae_decoder", "vae_encoder")
 _LEAVE_S = 5.0  # for work that is being ended when the gateway stops
 
 
@@ -67,6 +69,23 @@ class Triton:
         except InferenceServerException as error:
             raise not_ready(f"Triton can't be asked: {error.message()}") from error
         raise not_ready("Triton answers, but its model isn't ready")
+
+    async def check_ready(self) -> None:
+        """Returns if Triton has its model ready, and every model behind it.
+
+        Raises:
+            ApiError: Triton can't be asked, or one isn't ready.
+        """
+        await self.task()
+        try:
+            are_ready = await asyncio.gather(
+                *(self._probe.is_model_ready(model, client_timeout=PROBE_TIMEOUT_S) for model in _BEHIND_ENSEMBLES)
+            )
+        except InferenceServerException as error:
+            raise not_ready(f"Triton can't be asked: {error.message()}") from error
+        missing = [model for model, is_ready in zip(_BEHIND_ENSEMBLES, are_ready, strict=True) if not is_ready]
+        if missing:
+            raise not_ready(f"Triton answers, but of its models {', '.join(missing)} can't be used now")
 
     async def images(self, order: Order, request_id: str) -> list[GeneratedImage]:
         """The order's pictures, each a request of its own to Triton; if one fails, the others are ended.

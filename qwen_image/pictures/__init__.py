@@ -1,6 +1,15 @@
 """The pictures of a request: read from files, brought to the sizes that the models see, passed between them."""
 
-from qwen_image.pictures.geometry import fitted_size, fitted_within, mask_array, packed, pixels, resized, unpacked
+from qwen_image.pictures.geometry import (
+    fitted_size,
+    fitted_within,
+    mask_array,
+    packed,
+    packed_bytes,
+    pixels,
+    resized,
+    unpacked,
+)
 from qwen_image.pictures.reading import PictureLimits, checked_size, read_mask, read_picture
 
 __all__ = [
@@ -10,6 +19,7 @@ __all__ = [
     "fitted_within",
     "mask_array",
     "packed",
+    "packed_bytes",
     "pixels",
     "read_mask",
     "read_picture",

@@ -56,6 +56,11 @@ def packed(array: NDArray[np.uint8]) -> bytes:
     return _SHAPE.pack(*array.shape[:2]) + array.tobytes()
 
 
+def packed_bytes(array: NDArray[np.uint8]) -> int:
+    """How many bytes `packed` makes of a picture (H, W, 3)."""
+    return _SHAPE.size + array.size
+
+
 def unpacked(data: bytes) -> NDArray[np.uint8]:
     """The array that `packed` was given, as a writable copy. InvalidRequest if the shape in front does not fit: the
     models inside the server can be called from outside too."""

@@ -16,25 +16,28 @@ import triton_python_backend_utils as pb_utils
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat, open_checkpoint
 from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, NotHeld, QwenImageError, Unavailable
+from qwen_image.log_text import escaped, short_id
 
 # The stub starts Python with an ASCII locale, under which torch's and vLLM's own files can't be read.
 locale.setlocale(locale.LC_ALL, "C.UTF-8")
 
 # Triton fills its module in only after model.py is imported, so names of it are looked up when they are used.
 STATUS = {InvalidRequest: "INVALID_ARG", Unavailable: "UNAVAILABLE", Cancelled: "CANCELLED", NotHeld: "NOT_FOUND"}
+UNEXPECTED = "the server failed ({kind}); its log has the reason beside the request id"
 IN_WORDS = {"INVALID_ARG": "INVALID_ARGUMENT"}  # what gRPC calls a status, where that is another name
 
 
 def error_response(error: BaseException, request_id: str) -> Any:
-    """The response for an error: its own words for ours, the type too for anybody else's. The log has the id.
+    """The response for an error: its own words for ours, the type alone for anybody else's, which may tell of the
+    server's inside. The log has all of it, with the id.
 
     The words end with the status, "... [INVALID_ARGUMENT]": an error in a gRPC stream carries none but in its words.
     """
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), "INTERNAL")
-    message = str(error) if isinstance(error, QwenImageError) else f"{type(error).__name__}: {error}"
-    is_expected = status != "INTERNAL"
+    is_ours, is_expected = isinstance(error, QwenImageError), status != "INTERNAL"
     log = LOG.info if is_expected else LOG.error
-    log("[request %s] %s: %s", request_id or "-", status, message, exc_info=None if is_expected else error)
+    log("[request %s] %s: %s", short_id(request_id), status, error, exc_info=None if is_ours else error)
+    message = str(error) if is_ours else UNEXPECTED.format(kind=type(error).__name__)
     words = f"{message} [{IN_WORDS.get(status, status)}]"
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(words, getattr(pb_utils.TritonError, status)))
 
@@ -57,7 +60,18 @@ def log_warm(model: str, seconds: float, memory: str = "") -> None:
 
 
 def log_request(request_id: str, message: str, *, level: int = logging.INFO) -> None:
-    LOG.log(level, "[request %s] %s", request_id or "-", message, stacklevel=2)
+    LOG.log(level, "[request %s] %s", short_id(request_id), message, stacklevel=2)
+
+
+class _OneLine(logging.Formatter):
+    """A record is one line whatever callers sent; of a traceback, which is many, every line is indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return "\n".join(f"    {escaped(line)}" for line in super().formatException(ei).splitlines())
 
 
 def _standard_error_log() -> logging.Logger:
@@ -67,7 +81,7 @@ def _standard_error_log() -> logging.Logger:
     """
     handler = logging.StreamHandler()
     line = "%(levelname).1s%(asctime)s.%(msecs)03d %(process)d %(filename)s:%(lineno)d] %(message)s"
-    handler.setFormatter(logging.Formatter(line, datefmt="%m%d %H:%M:%S"))
+    handler.setFormatter(_OneLine(line, datefmt="%m%d %H:%M:%S"))
     log = logging.getLogger("qwen_image.serving")
     log.propagate = False
     log.setLevel(logging.INFO)

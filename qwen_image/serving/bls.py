@@ -4,30 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
 from numpy.typing import NDArray
 
 from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
+from qwen_image.serving.backend import LOG
+from qwen_image.serving.granted import GRANT, grant_column, grants_of_this_server
 
 KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND": NotHeld}
 STATUS_IN_WORDS = re.compile(r" \[[A-Z_]+\]$")  # that `error_response` of the model called put there
 SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
+NOT_READY = ("is not ready", "has no available versions", "is not found")  # and of a model that is not loaded
 
 
 async def call(
     model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str], request_id: str
 ) -> list[NDArray[Any]]:
     """The outputs of one call. InvalidRequest, Unavailable or NotHeld as the model said; else QwenImageError."""
-    return _outputs(await _request(model, inputs, outputs, request_id).async_exec(), outputs)
+    rows = len(next(iter(inputs.values())))
+    granted = {**inputs, GRANT: grant_column([_unlimited_grant()] * rows)}
+    return _outputs(model, await _request(model, granted, outputs, request_id).async_exec(), outputs)
 
 
-def call_and_wait(
+def call_plan(
     model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str], request_id: str
 ) -> list[NDArray[Any]]:
-    """The same, for a model whose `execute` may block."""
-    return _outputs(_request(model, inputs, outputs, request_id).exec(), outputs)
+    """The same of a model on Triton's TensorRT backend, which checks no grant, by one whose `execute` may block."""
+    return _outputs(model, _request(model, inputs, outputs, request_id).exec(), outputs)
+
+
+@cache
+def _unlimited_grant() -> bytes:
+    return grants_of_this_server().unlimited
 
 
 def _request(model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str], request_id: str) -> Any:
@@ -40,14 +51,21 @@ def _request(model: str, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[s
     )
 
 
-def _outputs(response: Any, outputs: Sequence[str]) -> list[NDArray[Any]]:
+def _outputs(model: str, response: Any, outputs: Sequence[str]) -> list[NDArray[Any]]:
     if response.has_error():
-        raise _error(response.error())
+        raise _error(model, response.error())
     return [pb_utils.get_output_tensor_by_name(response, name).as_numpy() for name in outputs]
 
 
-def _error(error: Any) -> QwenImageError:
-    if SHUTTING_DOWN in error.message():
+def _error(model: str, error: Any) -> QwenImageError:
+    """Triton's own words tell of the server's inside (names of shared memory, say): they go to the log alone."""
+    message = error.message()
+    if said := STATUS_IN_WORDS.search(message):
+        kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
+        return kinds.get(error.code(), QwenImageError)(message[: said.start()])
+    LOG.warning("a call of %s failed in Triton: %s", model, message)
+    if SHUTTING_DOWN in message:
         return Unavailable("the server is shutting down; send the request again elsewhere")
-    kinds = {getattr(pb_utils.TritonError, status): kind for status, kind in KINDS.items()}
-    return kinds.get(error.code(), QwenImageError)(STATUS_IN_WORDS.sub("", error.message()))
+    if any(words in message for words in NOT_READY):
+        return Unavailable(f"the model {model} is not ready; send the request again later")
+    return QwenImageError(f"a call of the model {model} failed; the server's log has the reason")

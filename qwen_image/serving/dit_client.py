@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from qwen_image.denoise import Advance, Latents
 from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
+from qwen_image.log_text import short_id
 from qwen_image.rounds import Rounds
 from qwen_image.serving.backend import log_request
 from qwen_image.serving.bls import call
@@ -103,7 +104,7 @@ class DitClient:
 
     async def _call(self, steps: Sequence[Step]) -> Sequence[Latents]:
         request_ids = dict.fromkeys(step.held.request_id for step in steps)
-        (latents,) = await call("dit", _inputs(steps), ["latents"], ",".join(request_ids))
+        (latents,) = await call("dit", _inputs(steps), ["latents"], ",".join(map(short_id, request_ids)))
         for step in steps:
             step.held.has_sent_states = True
         return list(latents)

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from qwen_image.checkpoint import Checkpoint
 from qwen_image.deadline import Deadline
-from qwen_image.families import Family
+from qwen_image.errors import InvalidRequest
+from qwen_image.grants import ONLY_FROM_INSIDE, Cost, Grants
 from qwen_image.params import PREVIEW_EVERY
-from qwen_image.pictures import unpacked
+from qwen_image.pictures import packed_bytes, unpacked
+from qwen_image.serving.granted import checked_costs
 from qwen_image.serving.tensors import array, optional_array
 
 
@@ -64,8 +67,10 @@ class Job:
         return tuple(image.steps for image in self.images)
 
 
-def read_job(request: Any, family: Family) -> Job:
-    """A job from the request of the ensemble. The validator has checked every value."""
+def read_job(request: Any, checkpoint: Checkpoint, grants: Grants) -> Job:
+    """A job from the request of the ensemble. InvalidRequest for more than the validator has granted."""
+    costs = checked_costs(request, grants)
+    family = checkpoint.family
     heights, widths = array(request, "height"), array(request, "width")
     steps, scales, seeds = (array(request, name) for name in ("num_inference_steps", "true_cfg_scale", "seed"))
     sigmas = optional_array(request, "sigmas")
@@ -87,6 +92,8 @@ def read_job(request: Any, family: Family) -> Job:
         )
         for row in range(len(heights))
     )
+    for image, cost in zip(images, costs, strict=True):
+        _check_cost(image, cost, (height, width), checkpoint.max_text_tokens)
     wanted = frozenset(request.requested_output_names())
     return Job(
         request=request,
@@ -99,6 +106,17 @@ def read_job(request: Any, family: Family) -> Job:
         decoder_inputs=_decoder_inputs(request),
         deadline=Deadline(request.timeout(), 0 if deadline_ns is None else int(deadline_ns[0, 0])),
     )
+
+
+def _check_cost(image: Image, cost: Cost | None, size: tuple[int, int], max_text_tokens: int) -> None:
+    """A caller who got a grant from the validator itself may send it with other tensors than the ensemble does."""
+    if cost is None:
+        return
+    steps, pictures = image.num_inference_steps, sum(map(packed_bytes, image.pictures))
+    tokens = max(len(image.prompt_embeds), len(image.negative_prompt_embeds))
+    sigmas = steps if image.sigmas is None else len(image.sigmas)
+    if Cost(*size, steps, image.first_step, pictures) != cost or tokens > max_text_tokens or sigmas != steps:
+        raise InvalidRequest(f"the request is not the one that the validator granted: {ONLY_FROM_INSIDE}")
 
 
 def _decoder_inputs(request: Any) -> dict[str, NDArray[np.uint8]]:

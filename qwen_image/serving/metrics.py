@@ -17,6 +17,7 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "qwen_image_cancelled_images_total": (COUNTER, "Images ended by their request id"),
     "qwen_image_refused_images_total": (COUNTER, "Images refused for want of room, at their timeout or at shutdown"),
     "qwen_image_failed_steps_total": (COUNTER, "Calls of dit that failed for no fault of the request"),
+    "qwen_image_not_finite_images_total": (COUNTER, "Images that failed because a model computed NaN or infinity"),
     "qwen_image_step_seconds_total": (
         COUNTER,
         "Seconds images waited for their steps, transport and queue included",

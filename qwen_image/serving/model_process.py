@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from qwen_image.cancellation import sockets_folder
+from qwen_image.grants import SECRET_NAME
 
 SUFFIX = ".warm"
 
@@ -51,6 +52,8 @@ def be_watched(model: str) -> None:
     def end_in_order() -> None:
         if os.getpid() == process.pid:  # not a child that inherited this
             file.unlink(missing_ok=True)
+            if not any(file.parent.glob(f"*{SUFFIX}")):
+                (file.parent / SECRET_NAME).unlink(missing_ok=True)
             with suppress(OSError):  # another model's file may be in it still
                 file.parent.rmdir()
 

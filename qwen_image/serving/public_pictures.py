@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,20 @@ class PictureReader:
                 "size; give height and width, or send them as requests of their own"
             )
         return next(iter(sizes))
+
+    def checked_size(self, rows: Sequence[RowPictures], sides: Set[str]) -> dict[str, int]:
+        """`size` by name. InvalidRequest if one of these sides would be out of range: its caller gave a picture, and
+        no such number."""
+        size = dict(zip(("width", "height"), self.size(rows), strict=True))
+        lowest, highest = self.limits.min_side, self.limits.max_side
+        if any(row.pictures for row in rows) and not all(lowest <= size[side] <= highest for side in sides):
+            picture = next(row.pictures[-1] for row in rows if row.pictures)
+            raise InvalidRequest(
+                f"{picture.name} is {picture.size[0]}x{picture.size[1]}: a result of its shape would be "
+                f"{size['width']}x{size['height']}, and a side may have {lowest} to {highest} pixels; crop the picture "
+                f"to a less long shape, or give height and width, multiples of {self.family.size_multiple}"
+            )
+        return size
 
     def reference_sizes(self, row: RowPictures) -> list[Size]:
         """(width, height) of the pictures that an edit looks at, as the VAE sees them.

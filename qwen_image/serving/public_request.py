@@ -55,11 +55,8 @@ def read_params(request: Any, pictures: Sequence[RowPictures], reader: PictureRe
     sigmas = optional_array(request, "sigmas")
     strengths = optional_array(request, "strength")
     _refuse_unequal_sizes(columns)
-    size = (
-        {}
-        if {"height", "width"} <= _given(columns)
-        else dict(zip(("width", "height"), reader.size(pictures), strict=True))
-    )
+    left_out = {"height", "width"} - _given(columns)
+    size = reader.checked_size(pictures, left_out) if left_out else {}
     if sigmas is not None and columns["num_inference_steps"] is not None:
         _refuse_contradiction(columns["num_inference_steps"], sigmas)
     rows = []

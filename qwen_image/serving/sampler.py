@@ -20,12 +20,14 @@ from qwen_image.admission import Admission
 from qwen_image.cancellation import Registry, Ticket, listen, sockets_folder
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
 from qwen_image.denoise import State, denoise, steps_per_call, together
-from qwen_image.errors import Cancelled, Unavailable
+from qwen_image.errors import Cancelled, NotFinite, Unavailable
+from qwen_image.finite import check_finite
 from qwen_image.latents import unpack_latents
 from qwen_image.schedule import Schedule
 from qwen_image.serving.backend import ModelSettings, error_response, log_request
 from qwen_image.serving.bls import call
 from qwen_image.serving.dit_client import DitClient
+from qwen_image.serving.granted import grants_of_this_server
 from qwen_image.serving.job import Image, Job, read_job
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.model_process import be_watched
@@ -56,6 +58,7 @@ class SamplerModel:
             "qwen_image_cancelled_images_total",
             "qwen_image_refused_images_total",
             "qwen_image_failed_steps_total",
+            "qwen_image_not_finite_images_total",
             "qwen_image_step_seconds_total",
             "qwen_image_step_calls_total",
         )
@@ -64,6 +67,7 @@ class SamplerModel:
             max_pack=settings.integer("dit_max_batch_size"),
             dit_instances=settings.integer("dit_instances"),
         )
+        self._grants = grants_of_this_server()
         self._registry = Registry()
         self._admission = Admission(
             settings.integer("max_images_in_flight"),
@@ -83,7 +87,7 @@ class SamplerModel:
         for request in requests:
             sender = request.get_response_sender()
             try:
-                job = read_job(request, self._checkpoint.family)
+                job = read_job(request, self._checkpoint, self._grants)
             except Exception as error:  # one bad request never sinks its batch-mates
                 sender.send(error_response(error, request.request_id()), flags=FINAL)
                 continue
@@ -111,6 +115,8 @@ class SamplerModel:
                 self._metrics.add("qwen_image_cancelled_images_total", images)
             if isinstance(error, Unavailable):
                 self._metrics.add("qwen_image_refused_images_total", images)
+            if isinstance(error, NotFinite):
+                self._metrics.add("qwen_image_not_finite_images_total", images)
             sender.send(error_response(error, job.request_id), flags=FINAL)
         finally:
             self._registry.leave(ticket)
@@ -183,6 +189,7 @@ class SamplerModel:
         async for state in denoise(
             self._dit.advance_for(image, pictures, request_id), sigmas, lambda: self._steps_per_call(tokens)
         ):
+            check_finite(state.latents, "dit", f"latents after step {state.step} of {image.steps}")
             yield state
 
     def _steps_per_call(self, image_tokens: int) -> int:

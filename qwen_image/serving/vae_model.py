@@ -12,10 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat
+from qwen_image.errors import InvalidRequest, NotFinite
 from qwen_image.gpu_memory import gpu_memory
+from qwen_image.grants import ONLY_FROM_INSIDE, Cost
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
-from qwen_image.serving.bls import call_and_wait
+from qwen_image.serving.bls import call_plan
+from qwen_image.serving.granted import checked_costs, grants_of_this_server
 from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
+from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.tensors import array, response
 
@@ -34,11 +38,16 @@ class VaeModel(ABC):
         settings = ModelSettings.from_args(args)
         give_way(settings.integer("niceness"))
         self._plan = settings["plan"]
+        self._grants = grants_of_this_server()
         if not self._plan:
             torch.set_num_threads(settings.integer("threads"))
             self.load(settings.checkpoint(), settings.load_format, settings.device, getattr(torch, settings["dtype"]))
+        self._metrics = Metrics(settings.name, "qwen_image_not_finite_images_total")
         log_warm(settings.name, time.perf_counter() - start, gpu_memory())
         be_watched(settings.name)
+
+    def finalize(self) -> None:
+        self._metrics.close()
 
     @abstractmethod
     def load(self, checkpoint: Checkpoint, load_format: LoadFormat, device: str, dtype: torch.dtype) -> None:
@@ -48,41 +57,35 @@ class VaeModel(ABC):
     def compute(self, rows: NDArray[Any]) -> Outputs:
         """All outputs for rows of the input."""
 
+    def check_cost(self, row: NDArray[Any], cost: Cost | None) -> None:
+        """InvalidRequest unless the row of the input is as large as its grant says; None allows any size."""
+        if cost is not None:
+            raise InvalidRequest(ONLY_FROM_INSIDE)
+
     def execute(self, requests: list[Any]) -> list[Any]:
-        if self._plan:
-            return [self._answer_by_plan(request) for request in requests]
-        rows = [array(request, self.source) for request in requests]
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Any) -> Any:
+        """One request at a time: rows are computed one by one anyway, and a bad one harms no other."""
+        rows = array(request, self.source)
         try:
-            computed = self.compute(np.concatenate(rows))
+            costs = checked_costs(request, self._grants)
+            for row, cost in zip(rows, costs, strict=True):
+                self.check_cost(row, cost)
+            computed = self._compute_by_plan(rows, request.request_id()) if self._plan else self.compute(rows)
+            return response(**self.finished(request, computed))
         except Exception as error:
             end_if_gpu_is_lost([error])
-            return [error_response(error, request.request_id()) for request in requests]
+            if isinstance(error, NotFinite):
+                self._metrics.add("qwen_image_not_finite_images_total", len(rows))
+            return error_response(error, request.request_id())
         finally:
             _give_memory_back()
-        ends = np.cumsum([len(each) for each in rows])[:-1]
-        parts = zip(*(np.split(computed[name], ends) for name in self.outputs), strict=True)
-        return [
-            self._answer(request, dict(zip(self.outputs, part, strict=True)))
-            for request, part in zip(requests, parts, strict=True)
-        ]
 
-    def _answer_by_plan(self, request: Any) -> Any:
+    def _compute_by_plan(self, rows: NDArray[Any], request_id: str) -> Outputs:
         """Row by row: the plan's memory is that of one picture."""
-        try:
-            rows = [
-                call_and_wait(self._plan, {self.source: row[None]}, self.outputs, request.request_id())
-                for row in array(request, self.source)
-            ]
-        except Exception as error:
-            return error_response(error, request.request_id())
-        columns = zip(*rows, strict=True)
-        return self._answer(request, dict(zip(self.outputs, map(np.concatenate, columns), strict=True)))
-
-    def _answer(self, request: Any, computed: Outputs) -> Any:
-        try:
-            return response(**self.finished(request, computed))
-        except Exception as error:  # of this request's other inputs: its batch-mates have their answers
-            return error_response(error, request.request_id())
+        parts = [call_plan(self._plan, {self.source: row[None]}, self.outputs, request_id) for row in rows]
+        return dict(zip(self.outputs, map(np.concatenate, zip(*parts, strict=True)), strict=True))
 
     def finished(self, request: Any, computed: Outputs) -> Outputs:
         """What is answered; a half may have more to do with its request's other inputs."""

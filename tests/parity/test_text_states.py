@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-import tritonclient.grpc as grpcclient
 from diffusers import QwenImagePipeline
+
+from tests.parity import text_encoder_alone
 
 PROMPTS = ["a star", "two small green triangles left of one large purple star " * 8, "七颗星星 🌟", "a sign: 'HELLO'\n"]
 
@@ -18,11 +19,8 @@ def pipeline(tiny_checkpoint):
 
 def encode(server, prompts):
     """prompt_embeds and their mask for the prompts as rows of one request."""
-    column = grpcclient.InferInput("prompt", [len(prompts), 1], "BYTES")
-    column.set_data_from_numpy(np.array([[prompt.encode()] for prompt in prompts], np.object_))
-    with grpcclient.InferenceServerClient(server.grpc_url) as client:
-        result = client.infer("text_encoder", [column])
-    return result.as_numpy("prompt_embeds"), result.as_numpy("prompt_embeds_mask")
+    states = text_encoder_alone.encode(server, prompts, None)
+    return states["prompt_embeds"], states["prompt_embeds_mask"]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=range(len(PROMPTS)))

@@ -15,6 +15,7 @@ from build.repository import render_repository
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.pictures import packed
 from qwen_image.serving.tritonserver import Ports, TritonServer
+from tests.servers import unlimited_grant
 
 
 @contextmanager
@@ -50,7 +51,8 @@ def column(name: str, rows: list[list[bytes]]) -> grpcclient.InferInput:
 
 def encode(server, prompts, pictures, negatives=None) -> dict[str, np.ndarray]:
     """All outputs for rows of one request: `pictures` has a list of arrays, or of packed bytes, a row."""
-    inputs = [column("prompt", [[prompt.encode()] for prompt in prompts])]
+    grant = column("grant", [[unlimited_grant(server)]] * len(prompts))
+    inputs = [grant, column("prompt", [[prompt.encode()] for prompt in prompts])]
     if negatives is not None:
         inputs.append(column("negative_prompt", [[prompt.encode()] for prompt in negatives]))
     if pictures is not None:

@@ -20,7 +20,8 @@ from qwen_image.params import GenerationParams, Limits
 from tests.unit.source import MODELS, SERVING, calls, constants, function, keys_of, settings_read
 
 SAMPLERS = ("sampler", "sampler_stream")
-PYTHON_MODELS = (*SAMPLERS, "validator", "text_encoder", "dit", "vae_decoder", "vae_encoder", "qwen_image_cancel")
+BEHIND_ENSEMBLES = (*SAMPLERS, "text_encoder", "dit", "vae_decoder", "vae_encoder")
+PYTHON_MODELS = (*BEHIND_ENSEMBLES, "validator", "qwen_image_cancel")
 
 PUBLIC_INPUTS = {
     "prompt": ("TYPE_STRING", [1], False),
@@ -142,6 +143,14 @@ def test_no_bfloat16_crosses_the_public_boundary(configs, family):
         assert "TYPE_BF16" not in map(type_of, (*configs[model].input, *configs[model].output))
 
 
+def test_every_model_behind_an_ensemble_takes_a_grant_and_no_ensemble_takes_or_gives_one(configs, ensemble):
+    for model in BEHIND_ENSEMBLES:
+        assert inputs_of(configs[model])["grant"] == ("TYPE_STRING", [1], True)
+    for step in configs[ensemble].ensemble_scheduling.step[1:]:
+        assert step.input_map["grant"] == "grant"
+    assert "grant" not in by_name([*configs[ensemble].input, *configs[ensemble].output])
+
+
 def test_only_the_stream_is_decoupled(configs):
     decoupled = {name for name, config in configs.items() if config.model_transaction_policy.decoupled}
     assert decoupled == {"sampler_stream"}
@@ -214,7 +223,7 @@ def test_the_samplers_inputs_are_the_names_in_its_code(configs, model):
     inputs = by_name(configs[model].input)
     functions = ("read_job", "_preview_every", "_decoder_inputs")
     read = set().union(*(constants(function(SERVING / "job.py", name)) for name in functions))
-    assert {name for name in inputs if not name.endswith("_mask")} <= read
+    assert {name for name in inputs if not name.endswith("_mask")} - {"grant"} <= read
     for name in ("prompt_embeds", "negative_prompt_embeds"):
         assert f"{name}_mask" in inputs
 
@@ -228,17 +237,18 @@ def test_both_samplers_take_the_same(configs):
 def test_what_the_sampler_sends_to_dit_is_what_dit_takes(configs):
     sent = keys_of(function(SERVING / "dit_client.py", "_inputs"), "inputs")
     pictures = keys_of(function(SERVING / "picture_tokens.py", "inputs"), "named")
-    assert by_name(configs["dit"].input).keys() == sent | pictures
+    assert by_name(configs["dit"].input).keys() == sent | pictures | {"grant"}
 
 
 def test_dit_reads_all_it_takes(configs):
-    assert by_name(configs["dit"].input).keys() <= constants(ast.parse((MODELS / "dit/1/model.py").read_text()))
+    code = ast.parse((MODELS / "dit/1/model.py").read_text())
+    assert by_name(configs["dit"].input).keys() - {"grant"} <= constants(code)
 
 
 def test_only_what_may_travel_later_or_is_drawn_is_optional_in_dit(configs):
     optional = {tensor.name for tensor in configs["dit"].input if tensor.optional}
     pictures = keys_of(function(SERVING / "picture_tokens.py", "inputs"), "named")
-    assert optional == {"latents", "prompt_embeds", "negative_prompt_embeds"} | pictures
+    assert optional == {"grant", "latents", "prompt_embeds", "negative_prompt_embeds"} | pictures
 
 
 def test_whatever_may_differ_between_the_images_of_a_batch_is_ragged_in_dit(configs):
@@ -271,7 +281,10 @@ def test_every_parameter_that_a_model_reads_is_in_its_config_and_no_other(config
     assert configs[model].parameters.keys() == read
 
 
-METRIC_SOURCES = [SERVING / "sampler.py", SERVING / "dit_client.py", *sorted(MODELS.glob("*/1/model.py"))]
+METRIC_SOURCES = [
+    *(SERVING / f"{name}.py" for name in ("sampler", "dit_client", "vae_model")),
+    *sorted(MODELS.glob("*/1/model.py")),
+]
 
 
 def metric_families() -> set[str]:

@@ -25,6 +25,6 @@ async def live() -> Health:
 
 @router.get("/health/ready", responses=errors(503))
 async def ready(request: Request) -> Health:
-    """Says yes when Triton has its model ready."""
-    await service_of(request).triton.task()
+    """Says yes when Triton has its model ready, and every model behind it."""
+    await service_of(request).triton.check_ready()
     return Health(status="ready")

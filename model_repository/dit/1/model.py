@@ -13,6 +13,7 @@ from qwen_image.dit.step import StepRow, advance, draw_start
 from qwen_image.errors import InvalidRequest
 from qwen_image.gpu_memory import gpu_memory
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
+from qwen_image.serving.granted import check_is_from_model, grants_of_this_server
 from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.model_process import be_watched
@@ -43,6 +44,7 @@ class TritonPythonModel:
             max_text_tokens=checkpoint.max_text_tokens,
         )
         self._channels = checkpoint.token_channels
+        self._grants = grants_of_this_server()
         self._store = ConditioningStore(settings.integer("conditioning_store_bytes"))
         self._metrics = Metrics(
             settings.name,
@@ -99,6 +101,7 @@ class TritonPythonModel:
 
     def _read_rows(self, request):
         """The rows of one request. InvalidRequest if the latents don't fit the grid, NotHeld if states are missing."""
+        check_is_from_model(request, self._grants)
         grids, sigmas, scales, seeds = (array(request, name) for name in ("grid", "sigmas", "true_cfg_scale", "seed"))
         held = self._conditionings(request, seeds, grids)
         latents = optional_array(request, "latents")

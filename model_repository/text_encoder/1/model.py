@@ -6,8 +6,11 @@ import time
 import numpy as np
 
 from qwen_image.condition_pictures import ConditionPicture
+from qwen_image.errors import NotFinite
+from qwen_image.finite import check_finite
 from qwen_image.pictures import unpacked
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
+from qwen_image.serving.granted import checked_costs, grants_of_this_server
 from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.model_process import be_watched
@@ -25,6 +28,7 @@ class TritonPythonModel:
         settings = ModelSettings.from_args(args)
         give_way(settings.integer("niceness"))
         self._checkpoint = settings.checkpoint()
+        self._grants = grants_of_this_server()
         engine_arguments = json.loads((settings.folder / "model.json").read_text())
         self._encoder = TextEncoder(self._checkpoint, engine_arguments, settings.integer("cache_bytes"))
         self._nothing = np.zeros((0, self._checkpoint.prompt_embeds_dim), np.float32)
@@ -33,6 +37,7 @@ class TritonPythonModel:
             "qwen_image_text_tokens_total",
             "qwen_image_text_cache_hits_total",
             "qwen_image_text_cache_misses_total",
+            "qwen_image_not_finite_images_total",
         )
         log_warm(settings.name, time.perf_counter() - start)
         be_watched(settings.name)
@@ -56,13 +61,22 @@ class TritonPythonModel:
             answers |= {position: error_response(error, requests[position].request_id()) for position in read}
             read = {}
         for position, columns in read.items():
-            answers[position] = self._response(
-                {
-                    name: [self._nothing if prompt is None else next(states) for prompt in column]
-                    for name, column in columns.items()
-                }
-            )
+            of_request = {
+                name: [self._nothing if prompt is None else next(states) for prompt in column]
+                for name, column in columns.items()
+            }
+            answers[position] = self._answer(requests[position], of_request)
         return [answers[position] for position in range(len(requests))]
+
+    def _answer(self, request, columns):
+        try:
+            for name, column in columns.items():
+                for row, states in enumerate(column):
+                    check_finite(states, "text_encoder", f"states of {name} in row {row}")
+        except NotFinite as error:
+            self._metrics.add("qwen_image_not_finite_images_total", len(columns["prompt"]))
+            return error_response(error, request.request_id())
+        return self._response(columns)
 
     def _encode(self, prompts):
         hits, misses = self._encoder.cache.hits, self._encoder.cache.misses
@@ -73,6 +87,7 @@ class TritonPythonModel:
 
     def _read(self, request):
         """Columns of prompts by name; None for a negative prompt that is not in force, once it is checked."""
+        checked_costs(request, self._grants)  # prompts and pictures are checked here
         columns = {name: text_column(request, name) for name in NAMES}
         pictures = read_pictures(request, len(columns["prompt"]))
         read = {

@@ -16,7 +16,12 @@ class TritonPythonModel(VaeModel):
 
     def load(self, checkpoint, load_format, device, dtype):
         self._decoder = VaeDecoder(checkpoint, load_format=load_format, device=device, dtype=dtype)
-        self._decoder.decode(np.zeros((1, checkpoint.family.latent_channels, 1, 8, 8), np.float32))
+        self._decoder.warm_up(checkpoint.family.latent_channels)
+
+    def check_cost(self, row, cost):
+        height, width = (8 * side for side in row.shape[-2:])
+        if cost is not None and (height, width) != (cost.height, cost.width):
+            raise InvalidRequest(f"latents of {width}x{height} pixels; {cost.width}x{cost.height} were granted")
 
     def compute(self, rows):
         return {"image": self._decoder.decode(rows)}

@@ -1,7 +1,5 @@
 """Pixels to latents: the posterior's mean and deviation."""
 
-import numpy as np
-
 from qwen_image.serving.vae_model import VaeModel
 from qwen_image.vae import VaeEncoder
 
@@ -14,7 +12,7 @@ class TritonPythonModel(VaeModel):
 
     def load(self, checkpoint, load_format, device, dtype):
         self._encoder = VaeEncoder(checkpoint, load_format=load_format, device=device, dtype=dtype)
-        self._encoder.encode(np.zeros((1, 64, 64, 3), np.uint8))
+        self._encoder.warm_up()
 
     def compute(self, rows):
         return dict(zip(self.outputs, self._encoder.encode(rows), strict=True))

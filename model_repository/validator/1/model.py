@@ -4,8 +4,10 @@ import numpy as np
 
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.deadline import Deadline
+from qwen_image.grants import Cost
 from qwen_image.params import validated
 from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.granted import grant_column, grants_of_this_server
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.public_pictures import PictureReader
 from qwen_image.serving.public_request import check_preview_every, limits_from, read_params, refuse_unknown_parameters
@@ -30,6 +32,7 @@ class TritonPythonModel:
         checkpoint = open_checkpoint(settings["checkpoint"], needs_weights=False)
         height, width = checkpoint.default_size
         self._family = checkpoint.family
+        self._grants = grants_of_this_server()
         self._limits = limits_from(settings)
         self._pictures = PictureReader(checkpoint.family, checkpoint.edit, self._limits, (width, height))
         be_watched(settings.name)
@@ -51,7 +54,9 @@ class TritonPythonModel:
         rows = [
             validated(params, self._limits, self._family) for params in read_params(request, pictures, self._pictures)
         ]
+        decoded = picture_outputs(self._pictures, pictures, (rows[0].width, rows[0].height))
         return {
+            "grant": grant_column(map(self._grant, rows, decoded["pictures"])),
             "validated_prompt": strings([row.prompt for row in rows]),
             **{
                 f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
@@ -59,5 +64,9 @@ class TritonPythonModel:
             },
             "deadline_ns": np.full((len(rows), 1), deadline.passes_at_ns, np.int64),
             "uses_guidance": np.array([[row.uses_guidance] for row in rows]),
-            **picture_outputs(self._pictures, pictures, (rows[0].width, rows[0].height)),
+            **decoded,
         }
+
+    def _grant(self, row, pictures):
+        cost = Cost(row.height, row.width, row.num_inference_steps, row.first_step, sum(map(len, pictures)))
+        return self._grants.issue(cost)
