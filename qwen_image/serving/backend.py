@@ -36,7 +36,7 @@ def error_response(error: BaseException, request_id: str) -> Any:
     status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), "INTERNAL")
     is_ours, is_expected = isinstance(error, QwenImageError), status != "INTERNAL"
     log = LOG.info if is_expected else LOG.error
-    log("[request %s] %s: %s", short_id(request_id), status, error, exc_info=None if is_ours else error)
+    log("[request %s] %s: %s", short_id(request_id), status, error, exc_info=None if is_expected else error)
     message = str(error) if is_ours else UNEXPECTED.format(kind=type(error).__name__)
     words = f"{message} [{IN_WORDS.get(status, status)}]"
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(words, getattr(pb_utils.TritonError, status)))

@@ -75,3 +75,12 @@ def test_only_refusals_before_any_work_are_retryable():
     errors = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, QwenImageClientError)]
     assert {kind for kind in errors if kind.retryable} == {ServerUnavailable, ServerUnreachable}
     assert {kind for kind in errors if kind.work_may_continue} == {Timeout, ConnectionLost}
+
+
+def test_the_words_of_a_model_are_told_from_those_of_triton_itself():
+    said = error_from_status("INTERNAL", "vae_decoder computed pixels that are not finite [INTERNAL]", "id-1")
+    assert isinstance(said, ServerError)
+    assert said.is_from_model
+    inside = error_from_status("INTERNAL", "Failed to increase the shared memory pool size for key 'x'", "id-1")
+    assert isinstance(inside, ServerError)
+    assert not inside.is_from_model

@@ -28,6 +28,7 @@ DTYPES: dict[str, tuple[str, Any]] = {
     "mask_image": ("BYTES", np.object_),
     "strength": ("FP32", np.float32),
 }
+KINDS = {"b1": "BOOL", "u1": "UINT8", "i4": "INT32", "i8": "INT64", "f4": "FP32", "O8": "BYTES"}
 USED = ("used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height")
 Outputs = dict[str, NDArray[Any]]
 
@@ -59,6 +60,17 @@ def inputs_for(client: Any, arrays: dict[str, NDArray[Any]]) -> list[Any]:
         each.set_data_from_numpy(array)
         inputs.append(each)
     return inputs
+
+
+def call_inside(server: Any, model: str, arrays: dict[str, NDArray[Any]]) -> grpcclient.InferResult:
+    """One request to a model behind the ensembles; `grant` is one of the arrays, or it comes without."""
+    inputs = []
+    for name, array in arrays.items():
+        kind = KINDS[array.dtype.kind + str(array.dtype.itemsize)]
+        inputs.append(grpcclient.InferInput(name, list(array.shape), kind))
+        inputs[-1].set_data_from_numpy(array)
+    with grpcclient.InferenceServerClient(server.grpc_url) as client:
+        return client.infer(model, inputs, client_timeout=60)
 
 
 def ask(

@@ -10,26 +10,14 @@ import tritonclient.grpc as grpcclient
 from tritonclient.utils import InferenceServerException
 
 from tests.servers import unlimited_grant
-from tests.serving.raw import ask, columns, inputs_for
+from tests.serving.raw import ask, call_inside, columns, inputs_for
 
 SMALL = {"height": 64, "width": 64, "num_inference_steps": 2, "seed": 1}
-TYPES = {"b1": "BOOL", "u1": "UINT8", "i4": "INT32", "i8": "INT64", "f4": "FP32", "O8": "BYTES"}
-
-
-def infer(server: Any, model: str, tensors: dict[str, np.ndarray]) -> grpcclient.InferResult:
-    inputs = []
-    for name, array in tensors.items():
-        inputs.append(
-            grpcclient.InferInput(name, list(array.shape), TYPES[array.dtype.kind + str(array.dtype.itemsize)])
-        )
-        inputs[-1].set_data_from_numpy(array)
-    with grpcclient.InferenceServerClient(server.grpc_url) as client:
-        return client.infer(model, inputs, client_timeout=60)
 
 
 def refusal(server: Any, model: str, tensors: dict[str, np.ndarray]) -> str:
     with pytest.raises(InferenceServerException) as caught:
-        infer(server, model, tensors)
+        call_inside(server, model, tensors)
     assert caught.value.status() == "StatusCode.INVALID_ARGUMENT", caught.value
     return str(caught.value.message())
 
@@ -107,7 +95,7 @@ def test_the_sampler_makes_no_more_than_the_validator_granted(server, dim, beyon
 
 def test_what_was_granted_is_made_and_nothing_else_by_any_model(server, requests):
     grant = {"grant": granted(server, **SMALL)}
-    assert infer(server, "sampler", requests["sampler"] | grant).as_numpy("latents").shape == (1, 16, 1, 8, 8)
+    assert call_inside(server, "sampler", requests["sampler"] | grant).as_numpy("latents").shape == (1, 16, 1, 8, 8)
     latents = np.zeros((1, 16, 1, 16, 8), np.float32)
     assert "64x64 were granted" in refusal(server, "vae_decoder", {"latents": latents} | grant)
     for model in ("dit", "vae_encoder"):

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tritonclient.grpc as grpcclient
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
 from qwen_image.params import Limits
 from tests.pictures import levels_apart, picture, png, right_half
-from tests.servers import serving
+from tests.servers import serving, unlimited_grant
 from tests.serving.processes import stubs_of
-from tests.serving.raw import ask, stream
+from tests.serving.raw import ask, call_inside, stream
 
 START, MASK = png(picture(96, 64)), png(right_half(96, 64))
 SMALL = {"height": 64, "width": 96, "num_inference_steps": 4, "seed": 1}
@@ -79,6 +78,14 @@ def test_a_result_has_the_shape_of_the_picture_it_starts_from(server, size, expe
     found = ask(server, "a star", num_inference_steps=2, input_image=png(picture(*size)), outputs=wanted)
     assert found["image"].shape[1:3] == expected
     assert (found["used_height"], found["used_width"]) == expected
+
+
+def test_a_picture_so_long_that_its_result_would_be_too_narrow_is_named_and_a_size_helps(server):
+    long = png(picture(332, 27))
+    message = r"input_image 0 of row 0 is 332x27: a result of its shape would be \d+x\d+, .* 64 to 2048 pixels; crop"
+    with pytest.raises(InferenceServerException, match=message):
+        ask(server, "a star", input_image=long)
+    assert ask(server, "a star", input_image=long, **SMALL)["image"].shape == (1, 64, 96, 3)
 
 
 def test_without_a_mask_all_of_it_was_painted(server):
@@ -204,9 +211,9 @@ def test_no_pixel_is_decoded_for_a_request_that_is_refused_anyway(server):
 def test_a_mask_of_another_size_harms_no_batch_mate_of_the_decoder(server, at_once):
     def decode(side: int):
         arrays = {
-            "latents": ("FP32", np.zeros((1, 16, 1, 8, 8), np.float32)),
-            "kept_image": ("UINT8", np.zeros((1, side, side, 3), np.uint8)),
-            "mask": ("UINT8", np.zeros((1, side, side), np.uint8)),
+            "latents": np.zeros((1, 16, 1, 8, 8), np.float32),
+            "kept_image": np.zeros((1, side, side, 3), np.uint8),
+            "mask": np.zeros((1, side, side), np.uint8),
         }
         return infer(server, "vae_decoder", arrays, "image")
 
@@ -224,16 +231,16 @@ def test_an_edit_of_too_long_a_picture_is_refused_with_its_size(edit_server):
 def test_pictures_that_do_not_fit_their_grid_harm_no_batch_mate_of_the_transformer(server, at_once):
     def step(tokens: int):
         arrays = {
-            "image_id": ("BYTES", np.array([[uuid.uuid4().hex.encode()]], np.object_)),
-            "seed": ("INT64", np.array([[1]])),
-            "grid": ("INT32", np.array([[4, 4]], np.int32)),
-            "sigmas": ("FP32", np.array([[1.0, 0.5]], np.float32)),
-            "true_cfg_scale": ("FP32", np.array([[1.0]], np.float32)),
-            "prompt_embeds": ("FP32", np.zeros((1, 5, 64), np.float32)),
-            "negative_prompt_embeds": ("FP32", np.zeros((1, 0, 64), np.float32)),
-            "start_latents": ("FP32", np.zeros((1, 16, 64), np.float32)),
-            "start_deviation": ("FP32", np.zeros((1, 16, 64), np.float32)),
-            "start_mask": ("FP32", np.ones((1, tokens, 64), np.float32)),
+            "image_id": np.array([[uuid.uuid4().hex.encode()]], np.object_),
+            "seed": np.array([[1]]),
+            "grid": np.array([[4, 4]], np.int32),
+            "sigmas": np.array([[1.0, 0.5]], np.float32),
+            "true_cfg_scale": np.array([[1.0]], np.float32),
+            "prompt_embeds": np.zeros((1, 5, 64), np.float32),
+            "negative_prompt_embeds": np.zeros((1, 0, 64), np.float32),
+            "start_latents": np.zeros((1, 16, 64), np.float32),
+            "start_deviation": np.zeros((1, 16, 64), np.float32),
+            "start_mask": np.ones((1, tokens, 64), np.float32),
         }
         return infer(server, "dit", arrays, "latents")
 
@@ -246,13 +253,9 @@ def test_pictures_that_do_not_fit_their_grid_harm_no_batch_mate_of_the_transform
 
 
 def infer(server, model: str, arrays, output: str):
-    """One direct call of an inner model: an output, or the error."""
-    with grpcclient.InferenceServerClient(server.grpc_url) as client:
-        inputs = []
-        for name, (kind, array) in arrays.items():
-            inputs.append(grpcclient.InferInput(name, list(array.shape), kind))
-            inputs[-1].set_data_from_numpy(array)
-        try:
-            return client.infer(model, inputs).as_numpy(output)
-        except InferenceServerException as error:
-            return error
+    """One call of an inner model as another one makes it: an output, or the error."""
+    try:
+        granted = arrays | {"grant": np.array([[unlimited_grant(server)]], np.object_)}
+        return call_inside(server, model, granted).as_numpy(output)
+    except InferenceServerException as error:
+        return error

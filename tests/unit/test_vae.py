@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from qwen_image.errors import NotFinite
 from qwen_image.vae import VaeDecoder
 
 
@@ -58,3 +59,10 @@ def test_given_latents_are_left_as_they_are(decoder):
     latents.setflags(write=False)
     decoder.decode(latents)
     assert np.array_equal(latents, latents_of(1, 8, 8))
+
+
+def test_pixels_that_are_not_finite_are_an_error_that_names_the_row(decoder):
+    latents = latents_of(2, 8, 8)
+    latents[1, 0, 0, 0, 0] = np.nan
+    with pytest.raises(NotFinite, match=r"vae_decoder computed pixels of row 1 that are not finite"):
+        decoder.decode(latents)
