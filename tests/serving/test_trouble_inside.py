@@ -40,8 +40,11 @@ def server(checkpoint, tmp_path_factory) -> Iterator[TritonServer]:
     repository = render_repository(
         open_checkpoint(checkpoint), folder / "repository", settings=Settings(watchdog="off")
     )
-    explicit = ("--model-control-mode=explicit", "--load-model=*")
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log", extra_arguments=explicit) as running:
+    options = ("--model-control-mode=explicit", "--load-model=*")
+    log = folder / "tritonserver.log"
+    with TritonServer(
+        repository, Ports.free(), log, start_timeout_s=300, extra_arguments=options, opens_admin_apis=True
+    ) as running:
         running.wait_until_ready()
         yield running
 
@@ -103,10 +106,10 @@ def test_while_a_model_is_unloaded_the_server_is_unavailable_and_the_gateway_not
     assert error.message().endswith("the model dit is not ready; send the request again later [UNAVAILABLE]")
     assert error.status() == "StatusCode.UNAVAILABLE"
     assert failure(server, protocol="http").status() == "503"
-    for answer in (httpx.get(f"{gateway.url}/health/ready"), paint(gateway)):
-        assert answer.status_code == 503
-        assert answer.json()["error"]["code"] == "not_ready"
-        assert "of its models dit can't be used now" in answer.json()["error"]["message"]
+    not_ready, refused = httpx.get(f"{gateway.url}/health/ready"), paint(gateway)
+    assert [answer.status_code for answer in (not_ready, refused)] == [503, 503]
+    assert "of its models dit can't be used now" in not_ready.json()["error"]["message"]
+    assert "the model dit is not ready" in refused.json()["error"]["message"]
 
 
 def test_latents_that_are_not_finite_are_an_error_after_their_first_step_which_is_made_once(server, checkpoint):
