@@ -41,8 +41,13 @@ _BROKEN_CONNECTION = (
     "keepalive",
     "transport closed",
 )
-
-
+WRONG_PORT_FOR_GRPC = (
+    "; if this is Triton's HTTP port, name its gRPC port instead, 8001 unless it was set, or begin the url with http://"
+)
+WRONG_PORT_FOR_HTTP = (
+    "what listens there speaks no HTTP/1; if this is Triton's gRPC port, name its HTTP port instead, 8000 unless it "
+    "was set, or begin the url with grpc://"
+)
 _STATUS_IN_WORDS = re.compile(r" \[([A-Z_]+)\]$")  # the server ends its words with it: a stream's errors have no other
 _ENSEMBLE_PREFIX = re.compile(r"^in ensemble '[^']*', ")  # tells of Triton's inside, not of the request
 
@@ -70,7 +75,8 @@ def error_from_grpc(code: str, details: str, request_id: str | None) -> QwenImag
     """The error for a failed gRPC call, whether the server or the transport failed it."""
     words = details.lower()
     if code == "UNAVAILABLE" and any(mark in words for mark in _NO_CONNECTION):
-        return ServerUnreachable(details, request_id=request_id)
+        hint = WRONG_PORT_FOR_GRPC if "socket closed" in words else ""  # somebody listens, and hung up at once
+        return ServerUnreachable(details + hint, request_id=request_id)
     if code == "UNAVAILABLE" and any(mark in words for mark in _BROKEN_CONNECTION):
         return ConnectionLost(details, request_id=request_id)
     return error_from_status(code, details, request_id)

@@ -19,6 +19,7 @@ from qwen_image_client import (
     GenerationRequest,
     InvalidRequest,
     ServerError,
+    ServerUnreachable,
     Timeout,
     load_recipe,
 )
@@ -503,3 +504,20 @@ async def test_streams_and_async_calls_to_a_server_of_the_other_kind_say_so(stre
 
 def test_an_edit_server_is_ready(editor):
     assert editor.is_ready()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "port", "hint"),
+    [("grpc", "http_url", "if this is Triton's HTTP port"), ("http", "grpc_url", "if this is Triton's gRPC port")],
+)
+def test_the_port_of_the_other_protocol_is_told_as_such(server, protocol, port, hint):
+    url = f"{protocol}://{getattr(server, port)}"
+
+    async def ask() -> None:
+        async with AsyncClient(url, retries=0) as client:
+            await client.cancel("an-id")
+
+    with pytest.raises(ServerUnreachable, match=hint), Client(url, retries=0) as client:
+        client.cancel("an-id")
+    with pytest.raises(ServerUnreachable, match=hint):
+        asyncio.run(ask())

@@ -7,6 +7,7 @@ import aiohttp
 
 from qwen_image_client.call import Call, Tensors
 from qwen_image_client.errors import ConnectionLost, ServerUnreachable, Timeout
+from qwen_image_client.status import WRONG_PORT_FOR_HTTP
 from qwen_image_client.transport.base import CONNECT_TIMEOUT_S, Connection
 from qwen_image_client.transport.http_codec import infer_request, no_streams, ready_path, ssl_context, tensors
 
@@ -56,6 +57,8 @@ class AsyncHttpTransport:
                 return answer.status, names, await answer.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise ServerUnreachable(f"no connection: {error}", request_id=request_id) from error
+        except aiohttp.ClientResponseError as error:  # only an answer that can't be read raises it
+            raise ServerUnreachable(WRONG_PORT_FOR_HTTP, request_id=request_id) from error
         except TimeoutError as error:
             raise Timeout("the deadline passed before the answer came", request_id=request_id) from error
         except aiohttp.ClientError as error:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping
 from qwen_image_client.call import Call, Tensors
 from qwen_image_client.deadline import Deadline
 from qwen_image_client.errors import ConnectionLost, ServerUnreachable, Timeout
+from qwen_image_client.status import WRONG_PORT_FOR_HTTP
 from qwen_image_client.transport.base import CONNECT_TIMEOUT_S, Connection
 from qwen_image_client.transport.http_codec import infer_request, no_streams, ready_path, ssl_context, tensors
 
@@ -81,5 +82,7 @@ class _Exchange:
         except TimeoutError as error:
             raise Timeout("the deadline passed before the answer came", request_id=self._request_id) from error
         except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, http.client.BadStatusLine) and not isinstance(error, http.client.RemoteDisconnected):
+                raise ServerUnreachable(WRONG_PORT_FOR_HTTP, request_id=self._request_id) from error
             message = f"the connection broke: {error or type(error).__name__}"
             raise ConnectionLost(message, request_id=self._request_id) from error
