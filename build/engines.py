@@ -147,8 +147,8 @@ def _as_json(value: Any) -> Any:
 def main() -> None:
     parser = checkpoint_parser("Build engines from ONNX files.")
     parser.add_argument("--onnx", type=Path, default=Path("onnx"), help="what build/export.py wrote")
-    parser.add_argument("--output", type=Path, default=Path("engines"))
-    parser.add_argument("--components", nargs="+", choices=COMPONENTS, default=COMPONENTS)
+    parser.add_argument("--output", type=Path, default=Path("engines"), help="the folder to write")
+    parser.add_argument("--components", nargs="+", choices=COMPONENTS, default=COMPONENTS, help="what to build")
     add_target_options(parser, libraries=(*LIBRARIES, "onnxruntime"))
     options = parser.parse_args()
     with opened_checkpoint(options) as checkpoint:

@@ -102,9 +102,9 @@ def _origin(checkpoint: Checkpoint, path: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = checkpoint_parser("Export a checkpoint's blocks and VAE to ONNX.")
-    parser.add_argument("--output", type=Path, default=Path("onnx"))
+    parser.add_argument("--output", type=Path, default=Path("onnx"), help="the folder to write")
     add_precision_option(parser)
-    parser.add_argument("--components", nargs="+", choices=COMPONENTS, default=COMPONENTS)
+    parser.add_argument("--components", nargs="+", choices=COMPONENTS, default=COMPONENTS, help="what to export")
     options = parser.parse_args()
     with opened_checkpoint(options) as checkpoint:
         export(checkpoint, options.output, Precision(options.precision), options.components)

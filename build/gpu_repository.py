@@ -11,7 +11,8 @@ from build.command_line import checkpoint_parser, opened_checkpoint
 from build.compiled import check_limits, check_sides, components_of
 from build.engines import build_engines, profiles_for
 from build.export import export
-from build.repository import add_options, picked, render_repository
+from build.options import add_options, picked
+from build.repository import render_repository
 from build.settings import GpuSettings, Settings
 from build.target import Target, add_target_options, target_from
 from qwen_image.checkpoint import Checkpoint
@@ -41,7 +42,7 @@ def build_gpu_repository(
 
 def main() -> None:
     parser = checkpoint_parser("Build a GPU repository from a checkpoint.")
-    parser.add_argument("--output", type=Path, default=Path("models"))
+    parser.add_argument("--output", type=Path, default=Path("models"), help="the folder to write")
     add_target_options(parser)
     add_options(parser, GpuSettings, leave_out=FROM_TARGET)
     add_options(parser, Limits)

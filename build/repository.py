@@ -10,20 +10,20 @@ import argparse
 import shutil
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from build.command_line import checkpoint_parser, opened_checkpoint
+from build.command_line import ENGINES_HELP, checkpoint_parser, opened_checkpoint
 from build.compiled import Compiled, checked, find_manifests
-from build.settings import ALLOWED, PROFILES, Settings
+from build.options import add_repository_options, chosen_profile, picked, profile_chooser
+from build.settings import PROFILES, Settings
 from build.staging import staged
-from qwen_image.checkpoint import Checkpoint, LoadFormat
+from qwen_image.checkpoint import Checkpoint
 from qwen_image.checkpoint_checks import check_weights
-from qwen_image.dit.precision import Precision
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
 from qwen_image.params import Limits
@@ -134,26 +134,6 @@ def make_way(output: Path) -> None:
         shutil.rmtree(output)
 
 
-def add_options(parser: argparse.ArgumentParser, settings: type, leave_out: Sequence[str] = ()) -> None:
-    """One option a field, its default the field's own."""
-    group = parser.add_argument_group(settings.__name__)
-    for each in (each for each in fields(settings) if each.name not in leave_out):
-        option = f"--{each.name.replace('_', '-')}"
-        if each.name in ALLOWED:
-            group.add_argument(option, choices=list(map(str, ALLOWED[each.name])), default=str(each.default))
-        else:
-            group.add_argument(option, type=type(each.default), default=each.default)
-
-
-def picked(settings: type, options: argparse.Namespace, **given: Any) -> Any:
-    """Settings or limits as the options have them, but for those that are given."""
-    others = {each.name: getattr(options, each.name) for each in fields(settings) if each.name not in given}
-    for name, kind in (("precision", Precision), ("load_format", LoadFormat)):
-        if name in others:
-            others[name] = kind(others[name])
-    return settings(**given, **others)
-
-
 def main() -> None:
     options = _options()
     with opened_checkpoint(options) as checkpoint:
@@ -164,14 +144,11 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    """The profile is read first: it has the defaults of the other options."""
-    chooser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    chooser.add_argument("--profile", choices=sorted(PROFILES), default="cpu", help="whose defaults are taken")
+    chooser = profile_chooser()
     parser = checkpoint_parser("Render a model repository for Triton.", parents=[chooser])
-    parser.add_argument("--output", type=Path, default=Path("repository"))
-    parser.add_argument("--engines", type=Path, help="what build/engines.py built; needed unless --engine is torch")
-    add_options(parser, PROFILES[chooser.parse_known_args()[0].profile])
-    add_options(parser, Limits)
+    parser.add_argument("--output", type=Path, default=Path("repository"), help="the folder to write")
+    parser.add_argument("--engines", type=Path, help=ENGINES_HELP)
+    add_repository_options(parser, chosen_profile(chooser))
     return parser.parse_args()
 
 

@@ -9,6 +9,7 @@ from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.engines.library import ENGINES
 from qwen_image.errors import RenderError
+from qwen_image.setting import setting
 
 MIB, GIB = 1024**2, 1024**3
 DTYPES = ("float32", "bfloat16")
@@ -29,36 +30,44 @@ ALLOWED: dict[str, tuple[str, ...]] = {  # settings that not every value of thei
 class Settings:
     """Every setting, with its default on a CPU: float32 on the Python backend. RenderError names what is allowed."""
 
-    max_rows: int = 8  # images in one request
-    load_format: LoadFormat = LoadFormat.AUTO  # dummy: random weights, made on the device; no files are read
-    device: str = "cpu"
-    kind: str = "KIND_CPU"  # of the models that compute
-    validator_instances: int = 2  # processes that decode pictures; requests wait while all of them do
-    niceness: int = 10  # of the processes that compute: on a CPU they give way to those that answer
-    engine: str = "torch"  # of the transformer's blocks
-    precision: Precision = Precision.FP32  # of the transformer
-    dit_max_batch_size: int = 8
-    dit_instances: int = 1
-    dit_threads: int = os.cpu_count() or 1
-    max_batch_tokens: int = 65_536  # image tokens of one batch on torch, both guidance branches counted
-    conditioning_store_bytes: int = 1 * GIB  # text states and pictures of running images, beside the transformer
-    vae_max_batch_size: int = 8
-    vae_dtype: str = "float32"
-    vae_threads: int = os.cpu_count() or 1
-    text_encoder_max_batch_size: int = 16
-    text_encoder_cache_bytes: int = 64 * MIB
-    text_encoder_dtype: str = "float32"
-    text_encoder_max_num_seqs: int = 32
-    text_encoder_kv_cache_bytes: int = 256 * MIB
-    text_encoder_gpu_memory_utilization: float = (
-        0.3  # vLLM asks for this much free memory; the transformer has the rest
+    max_rows: int = setting(8, "images of one request")
+    load_format: LoadFormat = setting(
+        LoadFormat.AUTO, "dummy: random weights of the checkpoint's dimensions, made on the device; no files are read"
     )
-    text_encoder_enforce_eager: str = "true"
-    max_images_in_flight: int = 16
-    max_images_waiting: int = 64
-    tokens_per_call: int = 1  # steps of one call x image tokens, references counted; one step at least
-    tokens_per_call_alone: int = 1  # the same, while no other image is in flight
-    watchdog: str = "on"  # end the server when a model's process died: whoever started it starts it again
+    device: str = setting("cpu", "where the models compute")
+    kind: str = setting("KIND_CPU", "Triton's word for it, of the models that compute")
+    validator_instances: int = setting(2, "processes that decode the images of requests")
+    niceness: int = setting(10, "of the processes that compute: on a CPU they give way to those that answer")
+    engine: str = setting("torch", "what runs the transformer's blocks; all but torch need engines")
+    precision: Precision = setting(Precision.FP32, "of the transformer")
+    dit_max_batch_size: int = setting(8, "images of one transformer call")
+    dit_instances: int = setting(1, "processes with a transformer each; one on a GPU")
+    dit_threads: int = setting(os.cpu_count() or 1, "threads of the transformer on a CPU")
+    max_batch_tokens: int = setting(
+        65_536, "image tokens of one transformer call with --engine torch, both guidance branches counted"
+    )
+    conditioning_store_bytes: int = setting(
+        1 * GIB, "held beside the transformer: prompts and images of the requests in flight"
+    )
+    vae_max_batch_size: int = setting(8, "images of one VAE call")
+    vae_dtype: str = setting("float32", "of the VAE's weights")
+    vae_threads: int = setting(os.cpu_count() or 1, "threads of the VAE on a CPU")
+    text_encoder_max_batch_size: int = setting(16, "prompts of one text encoder call")
+    text_encoder_cache_bytes: int = setting(64 * MIB, "of prompts' embeddings kept for requests that repeat them")
+    text_encoder_dtype: str = setting("float32", "of the text encoder's weights")
+    text_encoder_max_num_seqs: int = setting(32, "prompts that vLLM runs at once")
+    text_encoder_kv_cache_bytes: int = setting(256 * MIB, "vLLM's cache of keys and values")
+    text_encoder_gpu_memory_utilization: float = setting(
+        0.3, "part of the GPU's memory that must be free when vLLM starts; the transformer has the rest"
+    )
+    text_encoder_enforce_eager: str = setting("true", "true: vLLM records no CUDA graphs")
+    max_images_in_flight: int = setting(16, "images generated at one time, of each of the two samplers")
+    max_images_waiting: int = setting(64, "images that wait behind them; more are refused")
+    tokens_per_call: int = setting(
+        1, "image tokens of one transformer call of one image: as many steps as fit, at least one"
+    )
+    tokens_per_call_alone: int = setting(1, "the same, while no other image is in flight")
+    watchdog: str = setting("on", "on: end the server when a model's process has died, so that it is started again")
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():

@@ -111,8 +111,8 @@ def _index() -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--dimensions", choices=DIMENSIONS, default="published")
+    parser.add_argument("output", type=Path, help="the folder to write")
+    parser.add_argument("--dimensions", choices=DIMENSIONS, default="published", help="of the models")
     options = parser.parse_args()
     print(write_skeleton(options.output, dimensions=options.dimensions))
 

@@ -69,7 +69,7 @@ def _parsed(capability: str) -> tuple[int, ...]:
 
 
 def add_target_options(parser: argparse.ArgumentParser, libraries: Sequence[str] = tuple(LIBRARIES)) -> None:
-    parser.add_argument("--library", choices=libraries, default=Target().library)
+    parser.add_argument("--library", choices=libraries, default=Target().library, help="that compiles the blocks")
     add_precision_option(parser)
     names = [profile.name for profile in BLOCK_PROFILES]
     parser.add_argument("--profiles", nargs="+", choices=names, default=names, help="picture sizes to build for")

@@ -201,12 +201,12 @@ def write_tiny_checkpoint(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("output", type=Path, help="the folder to write")
+    parser.add_argument("--seed", type=int, default=0, help="of the random weights")
     parser.add_argument(
         "--joint-attention-dim", type=int, default=64, help="width of the text states, a multiple of 64"
     )
-    parser.add_argument("--pipeline", choices=sorted(FAMILIES), default=QWEN_IMAGE.pipeline_class)
+    parser.add_argument("--pipeline", choices=sorted(FAMILIES), default=QWEN_IMAGE.pipeline_class, help="the class")
     parser.add_argument("--zero-cond-t", action="store_true", help="as the edit checkpoints since 2511")
     options = vars(parser.parse_args())
     print(write_tiny_checkpoint(options.pop("output"), **options))

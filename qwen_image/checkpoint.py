@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -12,6 +14,9 @@ from typing import Any
 from qwen_image.checkpoint_checks import AREA_KEYS, DEFAULT_SIZE_KEY, check_checkpoint, check_weights
 from qwen_image.errors import CheckpointError
 from qwen_image.families import FAMILIES, Edit, Family
+
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_log = logging.getLogger(__name__)
 
 
 class LoadFormat(StrEnum):
@@ -90,18 +95,40 @@ def open_checkpoint(folder: str | Path, *, needs_weights: bool = True) -> Checkp
     return checkpoint
 
 
-def resolve_checkpoint(name: str, revision: str | None = None, *, needs_weights: bool = True) -> Path:
-    """A local folder as it is; a Hugging Face id downloaded at a pinned revision (a commit hash or a tag)."""
-    if name and Path(name).is_dir():
+def resolve_checkpoint(name: str | Path, revision: str | None = None, *, needs_weights: bool = True) -> Path:
+    """A local folder as it is; a Hugging Face id downloaded at a revision.
+
+    A tag or a branch may move, so the commit that it is now is logged. CheckpointError if there is no such checkpoint.
+    """
+    if str(name) and Path(name).is_dir():
+        if revision is not None:
+            raise CheckpointError(f"revision={revision!r} is for a Hugging Face id, and {name} is a folder here")
         return Path(name).resolve()
-    if name.count("/") != 1 or name.startswith((".", "/", "~")):
-        raise CheckpointError(f"checkpoint {name!r} is neither a folder nor a Hugging Face id (owner/name)")
+    if HUB_ID.fullmatch(str(name)) is None or Path(name).exists():
+        raise CheckpointError(f"checkpoint '{name}' is neither a folder nor a Hugging Face id (owner/name)")
     if revision is None:
-        raise CheckpointError(f"{name} needs a pinned revision: give the commit hash or tag to serve, not a branch")
+        raise CheckpointError(
+            f"checkpoint '{name}' is no folder here; if it is a Hugging Face id, pin its revision: a commit hash"
+        )
+    folder = _download(str(name), revision, needs_weights)
+    if folder.name != revision:
+        _log.warning("%s: revision %s is commit %s now; name that to serve the same again", name, revision, folder.name)
+    return folder
+
+
+def _download(name: str, revision: str, needs_weights: bool) -> Path:
+    """The snapshot's folder, which has its commit's name."""
+    from httpx import HTTPError
     from huggingface_hub import snapshot_download
 
     patterns = ["*.json", "*.txt", *(["*.safetensors"] if needs_weights else [])]
-    return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
+    except (OSError, ValueError, HTTPError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(
+            f"checkpoint '{name}' is no folder here, and Hugging Face gives no revision {revision} of it: {reason}"
+        ) from error
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE, Family
 from qwen_image.schedule import steps_skipped
+from qwen_image.setting import setting
 
 LARGEST_SEED = 2**63 - 1
 STRENGTH = 0.6  # where a picture to start from comes without one
@@ -20,16 +21,18 @@ DRAWN_SEED_BITS = 53  # a drawn seed survives a JSON number
 class Limits:
     """What a server accepts; each one is set when the model repository is rendered."""
 
-    min_side: int = 64
-    max_side: int = 2048
-    max_pixels: int = 2048 * 2048
-    max_pixels_with_pictures: int = 2048 * 2200  # of a result and the pictures it looks at: four of about 1024 x 1024
-    max_inference_steps: int = 200
-    max_pixel_steps: int = 2048 * 2048 * 100  # pixels x steps of one image: the work it may ask for
-    max_true_cfg_scale: float = 50.0
-    max_prompt_bytes: int = 100_000
-    max_image_bytes: int = 16 * 1024 * 1024  # of one encoded picture that comes along
-    max_image_pixels: int = 4096 * 4096  # of it, decoded
+    min_side: int = setting(64, "pixels of an image's height or width, at least")
+    max_side: int = setting(2048, "pixels of an image's height or width, at most")
+    max_pixels: int = setting(2048 * 2048, "height x width of an image")
+    max_pixels_with_pictures: int = setting(
+        2048 * 2200, "of an image and its reference images together; the default is four of about 1024 x 1024"
+    )
+    max_inference_steps: int = setting(200, "steps of an image")
+    max_pixel_steps: int = setting(2048 * 2048 * 100, "pixels x steps of an image: the work it may ask for")
+    max_true_cfg_scale: float = setting(50.0, "guidance scale")
+    max_prompt_bytes: int = setting(100_000, "of a prompt in UTF-8")
+    max_image_bytes: int = setting(16 * 1024 * 1024, "of one input image's file")
+    max_image_pixels: int = setting(4096 * 4096, "of one input image")
 
     def image_tokens(self, family: Family = QWEN_IMAGE) -> tuple[int, int]:
         """The fewest and the most transformer tokens that a picture within the limits has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,3 +28,13 @@ def unlimited_grant(server: TritonServer) -> bytes:
     """With it a request to a model behind the ensembles is taken as that of another model of the server."""
     assert server.process is not None
     return Grants.in_folder(sockets_folder(server.process.pid)).unlimited
+
+
+def said_when_ready(serving: subprocess.Popen[str]) -> str:
+    """What `scripts/serve` prints once it is ready. AssertionError with its errors if it ends instead."""
+    said = []
+    for line in serving.stdout or ():
+        said.append(line)
+        if line == "Ctrl-C stops the server.\n":
+            return "".join(said)
+    raise AssertionError(serving.stderr and serving.stderr.read())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qwen_image_client.version import VERSION
 from qwen_image_gateway.settings import GatewaySettings
 
 _SETTINGS = GatewaySettings()
@@ -36,6 +37,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="qwen-image-gateway", description="OpenAI's images API in front of Qwen-Image on Triton."
     )
+
+    parser.add_argument("--version", action="version", version=VERSION)
 
     def add(flag: str, help_text: str, default: object, **options: object) -> None:
         known = "" if default is None or default is False else " (default: %(default)s)"

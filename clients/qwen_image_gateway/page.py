@@ -19,6 +19,6 @@ def mount_page(app: FastAPI, url: str) -> FastAPI:
         if error.name is None or error.name.split(".")[0] not in ("gradio", "qwen_image_page"):
             raise
         raise SettingsError(
-            f"the page needs {error.name}, which isn't installed: pip install 'qwen-image-triton[page]'"
+            f"the page needs {error.name}, which isn't installed: pip install '.[gateway,page]' in its source"
         ) from error
     return qwen_image_page.mount(app, url)

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import httpx
+import openai
 import pytest
 from openai import OpenAI
 
@@ -21,18 +22,33 @@ from qwen_image_gateway import GatewaySettings, create_app
 from qwen_image_gateway.settings import SettingsError
 from tests.gateway.running import gateway_over
 from tests.gateway.samplers import of_samplers, wait_until_idle
+from tests.servers import said_when_ready
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_serve_starts_a_gateway_beside_the_server_and_ends_both(tiny_checkpoint):
+def test_serve_starts_a_gateway_beside_the_server_and_ends_both(tiny_checkpoint, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("secret\n")
     command = [sys.executable, "-m", "scripts.serve", "--checkpoint", tiny_checkpoint, "--http-port", "0", "--gateway"]
+    command += ["--host", "127.0.0.2", "--api-keys", keys, "--max-side", "256"]
+    command += ["--served-model-name", "gpt-image-1", "--served-model-name", "dall-e-3"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
-        said = "".join(iter(serving.stdout.readline, "Ctrl-C stops the server.\n"))
+        said = said_when_ready(serving)
         url = re.search(r'base_url="(\S+)"', said)[1]
-        with OpenAI(base_url=url, api_key="none") as client:
-            answer = client.images.generate(prompt="a star", size="64x64", extra_body={"num_inference_steps": 1})
-        assert answer.data[0].b64_json
+        with OpenAI(base_url=url, api_key="secret") as client:
+            for name in ("gpt-image-1", "dall-e-3"):
+                answer = client.images.generate(
+                    prompt="a star", model=name, size="64x64", extra_body={"num_inference_steps": 1}
+                )
+                assert answer.data[0].b64_json
+            with pytest.raises(openai.UnprocessableEntityError, match="between 64 and 256"):
+                client.images.generate(prompt="a star", size="512x512")
+        assert httpx.get(f"{url}/models").status_code == 401
+        metrics = re.search(r"Metrics +(http://127\.0\.0\.1:\S+)", said)[1]
+        assert httpx.get(metrics).status_code == 200
+        with pytest.raises(httpx.ConnectError):  # the gateway's address is not Triton's
+            httpx.get(metrics.replace("127.0.0.1", "127.0.0.2"))
         os.kill(serving.pid, signal.SIGINT)
         assert serving.wait(60) == 0
         assert "stopping: images in flight are finished first" in serving.stderr.read()
@@ -92,7 +108,7 @@ def test_the_page_without_gradio_names_the_command_that_installs_it(monkeypatch)
     for name in [name for name in sys.modules if name.split(".")[0] in ("gradio", "qwen_image_page")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Without("gradio"), *sys.meta_path])
-    with pytest.raises(SettingsError, match=r"pip install 'qwen-image-triton\[page\]'"):
+    with pytest.raises(SettingsError, match=r"pip install '\.\[gateway,page\]'"):
         create_app(GatewaySettings(page=True))
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from qwen_image.checkpoint import open_checkpoint, read_json, resolve_checkpoint
 from qwen_image.checkpoint_checks import COMPONENTS
 from qwen_image.errors import CheckpointError
 from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -288,7 +293,7 @@ def test_a_local_folder_resolves_to_itself(tmp_path, monkeypatch):
 
 
 def test_a_hugging_face_id_needs_a_pinned_revision():
-    with pytest.raises(CheckpointError, match=r"Qwen/Qwen-Image needs a pinned revision: give the commit hash or tag"):
+    with pytest.raises(CheckpointError, match=r"is no folder here; .* pin its revision: a commit hash"):
         resolve_checkpoint("Qwen/Qwen-Image")
 
 
@@ -303,6 +308,30 @@ def test_files_of_weights_are_downloaded_only_for_who_needs_them(monkeypatch, ne
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
     resolve_checkpoint("Qwen/Qwen-Image", "abc", needs_weights=needs_weights)
     assert asked == {"Qwen/Qwen-Image": ("abc", {"*.json", "*.txt"} | ({"*.safetensors"} if needs_weights else set()))}
+
+
+def test_a_revision_that_may_move_is_told_as_the_commit_that_it_is(monkeypatch, caplog):
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: f"/hub/snapshots/{'a' * 40}")
+    resolve_checkpoint("Qwen/Qwen-Image", "main")
+    resolve_checkpoint("Qwen/Qwen-Image", "a" * 40)
+    assert caplog.messages == [
+        f"Qwen/Qwen-Image: revision main is commit {'a' * 40} now; name that to serve the same again"
+    ]
+
+
+def test_without_a_network_a_hugging_face_id_is_one_line():
+    """A process of its own: the library reads the address when it is imported."""
+    command = [sys.executable, "build/repository.py", "--checkpoint", "Qwen/Qwen-Image", "--revision", "main"]
+    nowhere = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": "/nowhere"}
+    done = subprocess.run(command, cwd=ROOT, env=nowhere, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: checkpoint 'Qwen/Qwen-Image' is no folder here, and Hugging Face gives no revision")
+
+
+def test_a_revision_of_a_folder_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="revision='main' is for a Hugging Face id"):
+        resolve_checkpoint(str(tmp_path), "main")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "/no/where", "./no", "../no", "~/no", "a/b/c", "/nowhere"])

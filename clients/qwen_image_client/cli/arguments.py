@@ -7,6 +7,7 @@ from pathlib import Path
 from qwen_image_client.address import Protocol
 from qwen_image_client.cli.options import add_connection, add_edited, add_image, add_output, add_start
 from qwen_image_client.client import Client
+from qwen_image_client.version import VERSION
 
 _EXIT_CODES = "exit codes: 0 done, 1 the server failed or isn't there, 2 wrong usage or values, 130 interrupted"
 
@@ -48,6 +49,7 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
     parser = argparse.ArgumentParser(
         prog="qwen-image", description="Make images with a Qwen-Image server.", epilog=_EXIT_CODES
     )
+    parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(dest="command", required=True)
     generate = _command(commands, "generate", "make images from a prompt, and from a picture if you like")
     edit = _command(commands, "edit", "change pictures as a prompt says (needs an edit checkpoint)")

@@ -1,0 +1,32 @@
+"""What a start says of itself: the models that are missing, and how much of their weights was read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from qwen_image.serving.loading import Loading
+
+
+@pytest.fixture
+def big_checkpoint(tmp_path):
+    """Two files of 2 GB together that take no room on the disk."""
+    (tmp_path / "transformer").mkdir()
+    for number in (1, 2):
+        with (tmp_path / "transformer" / f"part-{number}.safetensors").open("wb") as file:
+            file.truncate(10**9)
+    return tmp_path
+
+
+def test_a_model_that_is_missing_is_named_with_the_bytes_that_its_process_read(server, big_checkpoint, tmp_path):
+    lines = server.log_path.read_text().splitlines()
+    log = tmp_path / "log"
+    log.write_text("\n".join(line for line in lines if not re.search("loaded '(dit|text_encoder)'", line)))
+    said = Loading(server.repository, big_checkpoint, log, server.process.pid).describe()
+    read = re.fullmatch(r"dit \((\d\.\d) of 2\.0 GB\), text_encoder", said)
+    assert float(read[1]) > 0
+
+
+def test_nothing_is_missing_once_the_server_is_ready(server, tiny_checkpoint):
+    assert Loading(server.repository, tiny_checkpoint, server.log_path, server.process.pid).describe() == ""
