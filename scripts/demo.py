@@ -31,9 +31,9 @@ def main() -> int:
 
 
 def arguments_for(options: argparse.Namespace, url: str) -> list[str]:
-    """What one would type: a blank negative prompt turns guidance on, 20 steps are enough for the demo checkpoint."""
+    """What one would type: guidance is on by default, 20 steps are enough for the demo checkpoint."""
     seed = [] if options.seed is None else ["--seed", str(options.seed)]
-    fixed = ["--url", url, "--negative-prompt", " ", "--num-inference-steps", "20", "--output", str(options.output)]
+    fixed = ["--url", url, "--num-inference-steps", "20", "--output", str(options.output)]
     return ["generate", options.prompt, *fixed, *seed]
 
 

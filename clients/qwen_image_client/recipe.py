@@ -123,7 +123,7 @@ class Recipe:
             "Steps": self.num_inference_steps,
             "Seed": self.seed,
             "Size": f"{self.width}x{self.height}",
-            "CFG scale": None if self.negative_prompt is None else self.true_cfg_scale,
+            "CFG scale": self.true_cfg_scale,
             "Sigmas": None if self.sigmas is None else " ".join(map(str, self.sigmas)),
             "Strength": self.strength,
             "Picture SHA-256": " ".join(self.image_sha256) or None,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image_client.errors import InvalidRequest
+from qwen_image_client.guidance import NO_GUIDANCE
 from qwen_image_client.request import GenerationRequest
 
 INPUT_TYPES: Mapping[str, type[np.generic]] = {
@@ -25,7 +26,6 @@ INPUT_TYPES: Mapping[str, type[np.generic]] = {
 }
 _SAME_IN_ALL_ROWS = ("height", "width")
 _PICTURES = ("input_image", "mask_image")
-_NO_GUIDANCE = 1.0
 _NO_PICTURE = b""
 
 
@@ -80,6 +80,6 @@ def _with_guidance_for_each(rows: Sequence[GenerationRequest]) -> Sequence[Gener
             "some rows of the request have a negative_prompt and some don't: give true_cfg_scale for those that have"
         )
     return [
-        row if row.negative_prompt is not None else replace(row, negative_prompt="", true_cfg_scale=_NO_GUIDANCE)
+        row if row.negative_prompt is not None else replace(row, negative_prompt="", true_cfg_scale=NO_GUIDANCE)
         for row in rows
     ]

@@ -48,11 +48,11 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         app.include_router(routes.router)
     app.add_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
     answer_errors(app, settings.retry_after_s)
-    _document(app, has_keys=keys is not None)
+    _document(app, settings)
     _add_middleware(app, settings, keys, metrics)
     tracing.watch(app)
     if settings.page:
-        mount_page(app, settings.url)
+        mount_page(app, settings)
     return app
 
 
@@ -87,11 +87,12 @@ def _lifespan(settings: GatewaySettings, tracing: Tracing) -> Any:
     return lifespan
 
 
-def _document(app: FastAPI, *, has_keys: bool) -> None:
+def _document(app: FastAPI, settings: GatewaySettings) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            app.openapi_schema = completed(document, has_keys=has_keys)
+            guidance = f"Guidance is {settings.default_guidance} where a request sends no negative prompt and no scale."
+            document = get_openapi(title=app.title, version=app.version, description=guidance, routes=app.routes)
+            app.openapi_schema = completed(document, has_keys=settings.api_keys is not None)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]

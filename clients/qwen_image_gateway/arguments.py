@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qwen_image_client.guidance import ON_OFF
 from qwen_image_client.version import VERSION
 from qwen_image_gateway.settings import GatewaySettings
 
@@ -54,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
         None,
         action="append",
         dest="served_model_names",
+    )
+    add(
+        "--default-guidance",
+        "whether requests are guided, by a blank negative prompt, that send neither a negative prompt nor a scale",
+        _SETTINGS.default_guidance,
+        choices=ON_OFF,
     )
     add("--max-requests", "image requests at one time; more are answered 429", _SETTINGS.max_requests, type=int)
     add("--max-json-bytes", "of a body without pictures", _SETTINGS.max_json_bytes, type=int)

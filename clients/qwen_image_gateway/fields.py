@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from qwen_image_client.guidance import NO_GUIDANCE, OnOff, guidance_options
 from qwen_image_gateway.errors import invalid
 
 OutputFormat = Literal["png", "jpeg", "webp"]
 LARGEST_SEED = 2**63 - 1
-NO_GUIDANCE = 1.0
-BLANK = " "  # SGLang's negative prompt where none is given, and that of Qwen-Image's own examples
 LARGEST_INT32 = 2**31 - 1
 
 
@@ -45,11 +45,15 @@ class Fields(BaseModel):
     stream: bool | None = Field(None, description="Answer with server-sent events.")
     partial_images: int | None = Field(None, ge=0, le=3, description="Previews on the way, streaming only.")
     user: str | None = Field(None, max_length=256, description="Written to the gateway's log.")
-    negative_prompt: str | None = Field(None, description="What to steer away from. Given, even empty: guidance is on.")
+    negative_prompt: str | None = Field(
+        None, description="What to steer away from; where guidance is on, a blank if left out."
+    )
     num_inference_steps: int | None = Field(None, ge=1, le=LARGEST_INT32, description="Denoising steps.")
-    true_cfg_scale: float | None = Field(None, ge=0, allow_inf_nan=False, description="Strength of the guidance.")
+    true_cfg_scale: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Strength of the guidance: on over 1, off at 1 or less."
+    )
     guidance_scale: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="SGLang's name for true_cfg_scale; over 1 it turns guidance on."
+        None, ge=0, allow_inf_nan=False, description="Another name of true_cfg_scale, which counts where both are sent."
     )
     seed: int | None = Field(
         None, ge=0, le=LARGEST_SEED, description="Of the first picture; the next ones take the next numbers."
@@ -63,19 +67,10 @@ class Fields(BaseModel):
     def file_format(self) -> OutputFormat:
         return self.output_format or "png"
 
-    @property
-    def guidance(self) -> dict[str, Any]:
-        """The negative prompt and the scale, in the tensor contract's words; what was left out isn't in it.
-
-        As in SGLang, guidance_scale is the scale unless true_cfg_scale is there, and needs no negative prompt.
-        """
-        scale, negative_prompt = self.true_cfg_scale, self.negative_prompt
-        if scale is None and self.guidance_scale is not None:
-            scale = self.guidance_scale
-            if negative_prompt is None and scale > NO_GUIDANCE:
-                negative_prompt = BLANK
-        given = {"negative_prompt": negative_prompt, "true_cfg_scale": scale}
-        return {name: value for name, value in given.items() if value is not None}
+    def guidance(self, default: OnOff) -> Mapping[str, Any]:
+        """The negative prompt and the scale as options of the SDK; `default` is for a request that has neither."""
+        scale = self.guidance_scale if self.true_cfg_scale is None else self.true_cfg_scale
+        return guidance_options(self.negative_prompt, scale, default)
 
     @property
     def side_lengths(self) -> tuple[int, int] | None:
@@ -111,10 +106,11 @@ def check_together(fields: Fields) -> None:
     Raises:
         ApiError: which, and what to do.
     """
-    if fields.true_cfg_scale is not None and fields.guidance_scale not in (None, NO_GUIDANCE, fields.true_cfg_scale):
+    scales = {fields.true_cfg_scale or NO_GUIDANCE, fields.guidance_scale or NO_GUIDANCE}
+    if len(scales) > 1 and min(scales) > NO_GUIDANCE:
         raise invalid(
             f"guidance_scale={fields.guidance_scale} and true_cfg_scale={fields.true_cfg_scale} are two values for the "
-            "one guidance that there is: send one of them",
+            "one guidance that there is: send one of them, or 1 as the other",
             "guidance_scale",
         )
     if fields.partial_images and not fields.stream:

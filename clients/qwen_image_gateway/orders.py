@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qwen_image_client.call import Task
+from qwen_image_client.guidance import OnOff
 from qwen_image_gateway.errors import unprocessable
 from qwen_image_gateway.fields import EditFields, Fields
 from qwen_image_gateway.steps import expected_steps, preview_interval
@@ -41,19 +42,20 @@ class Order:
         return None if self.seed is None else self.seed + index
 
 
-def generation(fields: Fields) -> Order:
-    """The order that paints from words."""
-    return _order("generate", fields, {}, expected_steps(fields.num_inference_steps, None, from_picture=False))
+def generation(fields: Fields, guidance: OnOff) -> Order:
+    """The order that paints from words; `guidance` is for requests that say nothing of it."""
+    steps = expected_steps(fields.num_inference_steps, None, from_picture=False)
+    return _order("generate", fields, {}, steps, guidance)
 
 
-def edit(task: Task, fields: EditFields, pictures: Sequence[bytes], mask: bytes | None) -> Order:
-    """The order that changes pictures, as the server's checkpoint does it.
+def edit(task: Task, fields: EditFields, pictures: Sequence[bytes], mask: bytes | None, guidance: OnOff) -> Order:
+    """The order that changes pictures, as the server's checkpoint does it; `guidance` as in `generation`.
 
     Raises:
         ApiError: what the checkpoint has no use for.
     """
     if task == "edit":
-        return _instructed(fields, pictures, mask)
+        return _instructed(fields, pictures, mask, guidance)
     if len(pictures) > 1:
         raise unprocessable(
             f"{len(pictures)} pictures: this server starts from one; several need an edit checkpoint", "image"
@@ -64,10 +66,10 @@ def edit(task: Task, fields: EditFields, pictures: Sequence[bytes], mask: bytes 
     if mask is not None:
         options["mask_image"] = mask
     steps = expected_steps(fields.num_inference_steps, fields.strength, from_picture=True)
-    return _order("generate", fields, options, steps)
+    return _order("generate", fields, options, steps, guidance)
 
 
-def _instructed(fields: EditFields, pictures: Sequence[bytes], mask: bytes | None) -> Order:
+def _instructed(fields: EditFields, pictures: Sequence[bytes], mask: bytes | None, guidance: OnOff) -> Order:
     if mask is not None:
         raise unprocessable(
             "this server's edit checkpoint takes no mask: say in the prompt what to change, and where", "mask"
@@ -77,11 +79,11 @@ def _instructed(fields: EditFields, pictures: Sequence[bytes], mask: bytes | Non
             "this server's edit checkpoint takes no strength: it changes what the prompt says", "strength"
         )
     steps = expected_steps(fields.num_inference_steps, None, from_picture=False)
-    return _order("edit", fields, {"images": list(pictures)}, steps)
+    return _order("edit", fields, {"images": list(pictures)}, steps, guidance)
 
 
-def _order(task: Task, fields: Fields, pictures: dict[str, Any], steps: int) -> Order:
-    options = fields.guidance
+def _order(task: Task, fields: Fields, pictures: dict[str, Any], steps: int, guidance: OnOff) -> Order:
+    options = dict(fields.guidance(guidance))
     if fields.num_inference_steps is not None:
         options["num_inference_steps"] = fields.num_inference_steps
     if fields.side_lengths is not None:

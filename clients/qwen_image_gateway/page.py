@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from qwen_image_gateway.settings import SettingsError
+from qwen_image_gateway.settings import GatewaySettings, SettingsError
 
 
-def mount_page(app: FastAPI, url: str) -> FastAPI:
+def mount_page(app: FastAPI, settings: GatewaySettings) -> FastAPI:
     """Adds the page, which needs more packages than the gateway does.
 
     Raises:
@@ -21,4 +21,4 @@ def mount_page(app: FastAPI, url: str) -> FastAPI:
         raise SettingsError(
             f"the page needs {error.name}, which isn't installed: pip install '.[gateway,page]' in its source"
         ) from error
-    return qwen_image_page.mount(app, url)
+    return qwen_image_page.mount(app, settings.url, default_guidance=settings.default_guidance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
 from qwen_image_client.settings import DEFAULT_TIMEOUT_S
 
 MIB = 1024**2
@@ -34,6 +35,7 @@ class GatewaySettings:
         url: Triton's gRPC host:port. The server may come up later.
         api_keys: a file of keys, one a line, lines that begin with # left out; None: everybody may ask.
         served_model_names: other names that callers may give the model, as an OpenAI client's `model`.
+        default_guidance: whether a request is guided that sends neither a negative prompt nor a scale.
         max_requests: image requests in work or being read at one time; one more is answered 429 at once.
         max_json_bytes: of the body of a request without pictures.
         max_upload_bytes: of the body of a request with pictures.
@@ -54,6 +56,7 @@ class GatewaySettings:
     url: str = "localhost:8001"
     api_keys: Path | None = None
     served_model_names: tuple[str, ...] = ()
+    default_guidance: OnOff = DEFAULT_GUIDANCE
     max_requests: int = 64
     max_json_bytes: int = MIB
     max_upload_bytes: int = 64 * MIB

@@ -8,6 +8,7 @@ import fastapi
 import uvicorn
 
 from qwen_image_client import InvalidRequest
+from qwen_image_client.guidance import DEFAULT_GUIDANCE, ON_OFF
 from qwen_image_page import mount
 
 _LEAVE_S = 1  # that browsers have to close their connections
@@ -20,9 +21,16 @@ def main() -> None:
     parser.add_argument("--url", default="localhost:8001", help="Triton's gRPC host:port; it may come up later")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on; 0.0.0.0 for every interface")
     parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument(
+        "--default-guidance",
+        choices=ON_OFF,
+        default=DEFAULT_GUIDANCE,
+        help="whether guidance without a negative prompt is ticked when the page is opened",
+    )
     options = parser.parse_args()
     try:
-        app = mount(fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None), options.url)
+        app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+        mount(app, options.url, default_guidance=options.default_guidance)
     except InvalidRequest as error:
         parser.error(error.message)
     uvicorn.run(app, host=options.host, port=options.port, timeout_graceful_shutdown=_LEAVE_S, log_level="warning")

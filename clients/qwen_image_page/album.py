@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from PIL import Image
@@ -16,6 +16,7 @@ from qwen_image_client.cli.file_names import slug
 
 _THUMBNAIL = 320  # pixels a side
 _QUALITY = 85
+_PREVIEWS = 24  # files kept of pictures on their way
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,45 +28,49 @@ class Shot:
     recipe: Recipe
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Album:
-    """One session's folder and pictures, the newest first."""
+    """One session's pictures, the newest first, and the one on the stage. Requests that wait for each other share it.
 
-    folder: Path
-    shots: tuple[Shot, ...] = ()
+    Attributes:
+        root: the folder in which the album's own is made when there is something to write.
+    """
 
-    @classmethod
-    def new(cls, root: Path) -> Album:
-        root.mkdir(mode=0o700, exist_ok=True)
-        return cls(Path(tempfile.mkdtemp(dir=root)))
-
-    def added(self, images: Sequence[GeneratedImage], most: int) -> Album:
-        """With these before the others, their files written; beyond `most` the oldest are removed."""
-        shots = (*(_written(image, self.folder) for image in images), *self.shots)
-        for old in shots[most:]:
-            shutil.rmtree(old.path.parent, ignore_errors=True)
-        return replace(self, shots=shots[:most])
-
-    def preview(self, images: Sequence[Image.Image], side: int) -> Path:
-        """A file that shows them all, `side` pixels long at most."""
-        sheet = contact_sheet(images)
-        sheet.thumbnail((side, side))
-        path = self._previews / f"{uuid.uuid4().hex}.jpg"
-        sheet.save(path, "JPEG", quality=_QUALITY)
-        return path
-
-    def forget_previews(self) -> None:
-        """A stopped run's last preview stays on the page, so this is for the next run to do."""
-        shutil.rmtree(self.folder / "previews", ignore_errors=True)
-
-    def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+    root: Path
+    shots: list[Shot] = field(default_factory=list)
+    picked: Shot | None = None
+    _folder: Path | None = None
+    _previews: list[Path] = field(default_factory=list)
 
     @property
-    def _previews(self) -> Path:
-        folder = self.folder / "previews"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def folder(self) -> Path:
+        if self._folder is None:
+            self.root.mkdir(mode=0o700, exist_ok=True)
+            self._folder = Path(tempfile.mkdtemp(dir=self.root))
+        return self._folder
+
+    def add(self, images: Sequence[GeneratedImage], most: int) -> None:
+        """Puts them before the others, the first on the stage; beyond `most` the oldest are removed."""
+        self.shots[:0] = [_written(image, self.folder) for image in images]
+        self.picked = self.shots[0]
+        for old in self.shots[most:]:
+            shutil.rmtree(old.path.parent, ignore_errors=True)
+        del self.shots[most:]
+
+    def preview(self, images: Sequence[Image.Image], side: int) -> Path:
+        """A file that shows them all, `side` pixels long at most. Old ones go, once no browser fetches them."""
+        sheet = contact_sheet(images)
+        sheet.thumbnail((side, side))
+        path = self.folder / f"{uuid.uuid4().hex}.jpg"
+        sheet.save(path, "JPEG", quality=_QUALITY)
+        self._previews.append(path)
+        while len(self._previews) > _PREVIEWS:
+            self._previews.pop(0).unlink(missing_ok=True)
+        return path
+
+    def remove(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def contact_sheet(images: Sequence[Image.Image]) -> Image.Image:

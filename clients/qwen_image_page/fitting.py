@@ -40,11 +40,11 @@ def fitted(layout: Layout, facts: Facts, steps: float, scale: float) -> dict[Any
 
 def refilled(layout: Layout, facts: Facts, recipe: Recipe) -> dict[Any, Any]:
     """What a picture was made with, but for the pictures that it was made from: the recipe doesn't hold them."""
-    inputs = layout.inputs
+    inputs, negative_prompt = layout.inputs, recipe.negative_prompt or ""
     updates: dict[Any, Any] = {
         inputs.prompt: recipe.prompt,
-        inputs.negative_prompt: recipe.negative_prompt or "",
-        inputs.guide_anyway: recipe.negative_prompt == "",
+        inputs.negative_prompt: negative_prompt if negative_prompt.strip() else "",
+        inputs.guide_anyway: recipe.negative_prompt is not None,
         inputs.steps: recipe.requested_num_inference_steps or recipe.num_inference_steps,
         inputs.seed: str(recipe.seed),
         inputs.count: 1,

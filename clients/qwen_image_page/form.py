@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from qwen_image_client import InvalidRequest
+from qwen_image_client.guidance import guidance_options
 from qwen_image_page.brush import Brushed, brushed
 from qwen_image_page.sizes import LIKE_THE_PICTURE, Size
 
@@ -18,7 +19,7 @@ class Form:
     """The page's fields, by the names of its components. A size is the text of a `Size` or LIKE_THE_PICTURE.
 
     Attributes:
-        guide_anyway: guidance without a negative prompt, which then is an empty one.
+        guide_anyway: guidance without a negative prompt, which then is a blank.
         editor: what gr.ImageEditor gives.
     """
 
@@ -69,10 +70,11 @@ class Form:
         }
 
     def _guidance(self) -> dict[str, Any]:
-        """Without a negative prompt the scale is in force nowhere, so it isn't sent."""
-        if self.negative_prompt.strip():
-            return {"negative_prompt": self.negative_prompt, "true_cfg_scale": float(self.scale)}
-        return {"negative_prompt": "", "true_cfg_scale": float(self.scale)} if self.guide_anyway else {}
+        """Where there is no guidance to be the scale isn't sent, since it alone would turn it on."""
+        negative_prompt = self.negative_prompt if self.negative_prompt.strip() else None
+        if negative_prompt is None and not self.guide_anyway:
+            return {}
+        return {**guidance_options(negative_prompt, float(self.scale), "on")}
 
     def _size(self) -> dict[str, int]:
         texts = {

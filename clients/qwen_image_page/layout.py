@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from qwen_image.params import GenerationParams, Limits
+from qwen_image_client.guidance import OnOff
 from qwen_image_page.facts import Facts
 from qwen_image_page.sizes import LIKE_THE_PICTURE, choices
 
@@ -109,7 +110,7 @@ class Layout:
     shown: Shown
 
 
-def build_layout() -> Layout:
+def build_layout(default_guidance: OnOff) -> Layout:
     """Builds it inside the gr.Blocks that is open."""
     facts = before_the_server()
     with gr.Row(elem_id="head"):
@@ -120,14 +121,14 @@ def build_layout() -> Layout:
         retry = gr.Button("Ask again now", size="sm", elem_id="retry")
     with gr.Row(elem_id="columns"):
         with gr.Column(scale=5, min_width=320, elem_id="controls"):
-            inputs, tabs, pressed = _controls(facts)
+            inputs, tabs, pressed = _controls(facts, default_guidance)
         with gr.Column(scale=7, min_width=320, elem_id="result"):
             shown, made = _result()
     buttons = Buttons(**pressed, **made, retry=retry)
     return Layout(inputs, tabs, buttons, Shown(served=served, away=away, away_words=away_words, **shown))
 
 
-def _controls(facts: Facts) -> tuple[Inputs, Tabs, dict[str, Any]]:
+def _controls(facts: Facts, default_guidance: OnOff) -> tuple[Inputs, Tabs, dict[str, Any]]:
     mode = gr.Textbox("text", visible=False)
     prompt = gr.Textbox(
         label="Prompt", placeholder="What to paint. Enter paints it.", max_lines=8, autofocus=True, elem_id="prompt"
@@ -139,7 +140,7 @@ def _controls(facts: Facts) -> tuple[Inputs, Tabs, dict[str, Any]]:
         label="Negative prompt", placeholder="What to keep out of it (optional)", max_lines=4, elem_id="negative"
     )
     tabs, pictures = _tabs(facts)
-    settings, dice = _settings(facts)
+    settings, dice = _settings(facts, default_guidance)
     inputs = Inputs(mode=mode, prompt=prompt, negative_prompt=negative, **pictures, **settings)
     return inputs, tabs, {"generate": generate, "stop": stop, "dice": dice}
 
@@ -165,7 +166,7 @@ def _tabs(facts: Facts) -> tuple[Tabs, dict[str, Any]]:
     return Tabs(painting, editing, all_tabs, text, picture, inpaint), fields
 
 
-def _settings(facts: Facts) -> tuple[dict[str, Any], gr.Button]:
+def _settings(facts: Facts, default_guidance: OnOff) -> tuple[dict[str, Any], gr.Button]:
     fields: dict[str, Any] = {}
     with gr.Row():
         fields["steps"] = _slider(1, facts.limits.max_inference_steps, facts.num_inference_steps, 1, "Steps", "steps")
@@ -176,7 +177,7 @@ def _settings(facts: Facts) -> tuple[dict[str, Any], gr.Button]:
             info="How strictly to follow the prompt and avoid the negative one. Works above 1; takes twice the time.",
         )
         fields["guide_anyway"] = gr.Checkbox(
-            label="Also without a negative prompt", value=False, elem_id="guide-anyway"
+            label="Also without a negative prompt", value=default_guidance == "on", elem_id="guide-anyway"
         )
     with gr.Row(elem_id="seed-row"):
         fields["seed"] = gr.Textbox(

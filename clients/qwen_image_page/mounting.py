@@ -17,25 +17,28 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
+from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
 from qwen_image_page.headers import LocalOnly
 from qwen_image_page.look import KEYS, STYLE, theme
 from qwen_image_page.page import Page
 from qwen_image_page.settings import PageSettings
 
 
-def mount(app: fastapi.FastAPI, url: str) -> fastapi.FastAPI:
-    """Adds the page under /page, and a redirect to it at /; every other path of `app` stays as it is.
+def mount(app: fastapi.FastAPI, url: str, *, default_guidance: OnOff = DEFAULT_GUIDANCE) -> fastapi.FastAPI:
+    """Adds the page under /page, and redirects to it at / and /manifest.json; other paths of `app` stay as they are.
 
     Args:
         url: Triton's gRPC address. The server may come up later.
+        default_guidance: whether the page begins with guidance ticked.
 
     Raises:
         InvalidRequest: the url is no such address.
     """
-    settings = PageSettings(url)
+    settings = PageSettings(url, default_guidance=default_guidance)
     _ = settings.address
     page = _with_a_loop_running(lambda: _mounted(app, settings))
-    app.add_api_route("/", _to_the_page(settings.path), include_in_schema=False)
+    for path in ("/", "/manifest.json"):  # gradio's page names the second without its own path before it
+        app.add_api_route(path, _leads_to(settings.path + path), include_in_schema=False)
     _close_with(app, page)
     return app
 
@@ -93,12 +96,12 @@ def private_folder() -> Path:
     return Path(folder)
 
 
-def _to_the_page(path: str) -> Any:
-    def to_the_page() -> RedirectResponse:
+def _leads_to(path: str) -> Any:
+    def redirect() -> RedirectResponse:
         """Relative, so that it holds behind a proxy's prefix, too."""
-        return RedirectResponse(f"{path.lstrip('/')}/")
+        return RedirectResponse(path.lstrip("/"))
 
-    return to_the_page
+    return redirect
 
 
 def _close_with(app: fastapi.FastAPI, page: Page) -> None:

@@ -14,7 +14,7 @@ import gradio as gr
 
 from qwen_image_client import AsyncClient, GeneratedImage, Preview, QwenImageClientError
 from qwen_image_page import words
-from qwen_image_page.album import Album, Shot
+from qwen_image_page.album import Album
 from qwen_image_page.facts import Facts, ServerAway, ask_server
 from qwen_image_page.fitting import fitted, refilled
 from qwen_image_page.form import Form
@@ -32,17 +32,15 @@ class Page:
 
     def __init__(self, settings: PageSettings, root: Path) -> None:
         self._settings = settings
-        self._root = root
         self._client = AsyncClient(settings.url)
-        self._runs = Runs()
+        self._runs = Runs(settings.max_waiting)
         with gr.Blocks(
             title="Qwen-Image", analytics_enabled=False, delete_cache=(settings.sweep_s, settings.file_age_s)
         ) as self.blocks:
-            self._album = gr.State(None, delete_callback=_forget)
+            self._album = gr.State(Album(root), delete_callback=Album.remove)
             self._facts = gr.State(None)
-            self._picked = gr.State(None)
             self._timer = gr.Timer(RETRY_S, active=False)
-            self._layout = build_layout()
+            self._layout = build_layout(settings.default_guidance)
             self._connect()
         # Triton decides how many pictures are painted at a time; here they only wait for it.
         self.blocks.queue(default_concurrency_limit=None, max_size=settings.max_events, api_open=False)
@@ -53,14 +51,14 @@ class Page:
 
     def _connect(self) -> None:
         inputs, buttons, shown = self._layout.inputs, self._layout.buttons, self._layout.shown
-        everything: Any = _components(self._layout) | {self._album, self._facts, self._picked, self._timer}
+        everything: Any = _components(self._layout) | {self._album, self._facts, self._timer}
         form = {*inputs.by_name().values(), self._album, self._facts}
         gr.on(
             [buttons.generate.click, inputs.prompt.submit, inputs.negative_prompt.submit, inputs.seed.submit],
             self._paint,
             inputs=form,
             outputs=everything,
-            trigger_mode="once",
+            trigger_mode="multiple",  # they wait for each other
             **QUIET,
         )
         buttons.stop.click(self._stop, outputs=[shown.status], **QUIET)
@@ -69,8 +67,8 @@ class Page:
         for trigger in (self.blocks.load, self._timer.tick, buttons.retry.click):
             trigger(self._look_for_server, inputs=asked, outputs=everything, **QUIET)
         shown.gallery.select(self._pick, inputs=[self._album], outputs=everything, **QUIET)
-        buttons.reuse.click(self._reuse, inputs=[self._picked, self._facts], outputs=everything, **QUIET)
-        buttons.start_from.click(self._start_from, inputs=[self._picked, self._facts], outputs=everything, **QUIET)
+        buttons.reuse.click(self._reuse, inputs=[self._album, self._facts], outputs=everything, **QUIET)
+        buttons.start_from.click(self._start_from, inputs=[self._album, self._facts], outputs=everything, **QUIET)
         for mode, tab in self._layout.tabs.by_mode().items():
             tab.select(None, outputs=[inputs.mode], js=f"() => '{mode}'", **QUIET)
         self.blocks.unload(self._leave)
@@ -78,36 +76,39 @@ class Page:
     async def _paint(self, values: Mapping[Any, Any], request: gr.Request) -> AsyncGenerator[Updates, None]:
         """From the form to the picture, step by step. Whatever happens, the form stays as it is."""
         form = Form(**{name: values[component] for name, component in self._layout.inputs.by_name().items()})
+        album, session = values[self._album], _session(request)
         try:
             arguments = form.arguments()
-            async with aclosing(self._painted(form, arguments, values[self._album], _session(request))) as updates:
+            async with aclosing(self._painted(form, arguments, album, session)) as updates:
                 async for update in updates:
                     yield update
         except (QwenImageClientError, OSError) as error:
             message = words.in_words(error)
             gr.Warning(escape(message), title="No picture")
-            yield self._idle() | {self._layout.shown.status: words.status(message, kind="wrong")}
+            status = {self._layout.shown.status: words.status(message, kind="wrong")}
+            is_alone = not self._runs.is_busy(session)
+            yield self._stop_button(session) | status | (self._shown(album) if is_alone else {})
 
     async def _painted(
-        self, form: Form, arguments: dict[str, Any], album: Album | None, session: str
+        self, form: Form, arguments: dict[str, Any], album: Album, session: str
     ) -> AsyncGenerator[Updates, None]:
-        album, began, reached = album or Album.new(self._root), time.monotonic(), words.status("Stopped.")
+        status, reached, began = self._layout.shown.status, words.status("Stopped."), time.monotonic()
         final: Sequence[GeneratedImage] = ()
         try:
             async with self._runs.started(session, self._previews(form, arguments)) as batches:
-                yield self._busy() | {self._album: album}
-                await asyncio.to_thread(album.forget_previews)
+                waiting = words.waiting(self._runs.waiting(session))
+                yield self._stop_button(session) | {self._album: album, status: waiting}
                 async for batch in batches:
+                    reached = words.stopped(batch[-1].step, batch[-1].num_inference_steps)
                     final = batch[-1].images if batch[-1].is_final else ()
                     if not final:
-                        reached = words.stopped(batch[-1].step, batch[-1].num_inference_steps)
-                        yield await self._on_the_way(batch, album)
+                        yield await self._on_the_way(batch, album, self._runs.waiting(session))
         except Stopped:
-            yield self._idle() | {self._layout.shown.status: reached}
+            yield self._stop_button(session) | {status: reached}
             return
-        album = await asyncio.to_thread(album.added, final, self._settings.max_shots)
+        await asyncio.to_thread(album.add, final, self._settings.max_shots)
         done = words.finished(len(final), time.monotonic() - began)
-        yield self._idle() | self._shown(album, album.shots[0]) | {self._layout.shown.status: done}
+        yield self._stop_button(session) | self._shown(album) | {status: done}
 
     async def _previews(self, form: Form, arguments: Mapping[str, Any]) -> AsyncGenerator[Preview, None]:
         """The stream of a request, ended when its reader leaves."""
@@ -117,15 +118,15 @@ class Page:
             async for preview in previews:
                 yield preview
 
-    async def _on_the_way(self, batch: Sequence[Preview], album: Album) -> Updates:
+    async def _on_the_way(self, batch: Sequence[Preview], album: Album, waiting: int) -> Updates:
         """The newest step of a batch, with its newest pictures: most steps have none."""
-        newest = batch[-1]
-        updates = {self._layout.shown.status: words.progress(newest.step, newest.num_inference_steps)}
+        shown, newest = self._layout.shown, batch[-1]
+        updates: Updates = {shown.status: words.progress(newest.step, newest.num_inference_steps, waiting)}
         for preview in reversed(batch):
             pictures = [each.image for each in preview.images if each.image is not None]
             if pictures:
                 path = await asyncio.to_thread(album.preview, pictures, self._settings.preview_side)
-                return updates | {self._layout.shown.stage: str(path)}
+                return updates | {shown.stage: str(path), shown.recipe: ""} | self._picture_buttons(interactive=False)
         return updates
 
     async def _stop(self, request: gr.Request) -> Any:
@@ -151,55 +152,51 @@ class Page:
         }
         return found if facts == known else found | fitted(self._layout, facts, steps, scale)
 
-    def _pick(self, album: Album | None, event: gr.SelectData) -> Updates:
+    def _pick(self, album: Album, event: gr.SelectData) -> Updates:
         """The gallery's picture on the stage."""
-        if album is None or not isinstance(event.index, int) or event.index >= len(album.shots):
-            return {self._picked: gr.skip()}
-        return self._shown(album, album.shots[event.index])
+        if isinstance(event.index, int) and event.index < len(album.shots):
+            album.picked = album.shots[event.index]
+        return self._shown(album)
 
-    def _reuse(self, picked: Shot | None, facts: Facts | None) -> Updates:
-        if picked is None or facts is None:
-            return {self._picked: gr.skip()}
-        return refilled(self._layout, facts, picked.recipe)
+    def _reuse(self, album: Album, facts: Facts | None) -> Updates:
+        if album.picked is None or facts is None:
+            return {self._album: gr.skip()}
+        return refilled(self._layout, facts, album.picked.recipe)
 
-    def _start_from(self, picked: Shot | None, facts: Facts | None) -> Updates:
+    def _start_from(self, album: Album, facts: Facts | None) -> Updates:
         """The picture on the stage as what the next is made from."""
-        if picked is None or facts is None:
-            return {self._picked: gr.skip()}
-        inputs, tabs = self._layout.inputs, self._layout.tabs
+        if album.picked is None or facts is None:
+            return {self._album: gr.skip()}
+        inputs, tabs, path = self._layout.inputs, self._layout.tabs, str(album.picked.path)
         if facts.edits:
-            return {inputs.edit_1: str(picked.path)}
-        return {inputs.picture: str(picked.path), tabs.all: gr.Tabs(selected="picture"), inputs.mode: "picture"}
+            return {inputs.edit_1: path}
+        return {inputs.picture: path, tabs.all: gr.Tabs(selected="picture"), inputs.mode: "picture"}
 
-    def _shown(self, album: Album, shot: Shot) -> Updates:
-        buttons, shown = self._layout.buttons, self._layout.shown
+    def _shown(self, album: Album) -> Updates:
+        """The picked picture on the stage, with all that is said and done of it; nothing if there is none yet."""
+        if album.picked is None:
+            return {self._album: gr.skip()}
+        shown, shot = self._layout.shown, album.picked
         thumbnails = [str(each.thumbnail) for each in album.shots]
         return {
             self._album: album,
-            self._picked: shot,
             shown.stage: str(shot.path),
             shown.recipe: words.recipe_card(shot.recipe),
             shown.gallery: gr.Gallery(thumbnails, visible=True, selected_index=album.shots.index(shot)),
-            buttons.download: gr.DownloadButton(value=str(shot.path), interactive=True),
-            buttons.reuse: gr.update(interactive=True),
-            buttons.start_from: gr.update(interactive=True),
+            **self._picture_buttons(interactive=True),
+            self._layout.buttons.download: gr.DownloadButton(value=str(shot.path), interactive=True),
         }
 
-    def _busy(self) -> Updates:
-        """What is said and done of a finished picture goes with it, since the stage is the next one's now."""
-        buttons, shown = self._layout.buttons, self._layout.shown
-        finished = (buttons.download, buttons.reuse, buttons.start_from)
-        return {
-            buttons.generate: gr.update(interactive=False),
-            buttons.stop: gr.update(interactive=True),
-            **{button: gr.update(interactive=False) for button in finished},
-            shown.recipe: "",
-            shown.status: words.status("Waiting for the first step", part=0),
-        }
-
-    def _idle(self) -> Updates:
+    def _picture_buttons(self, *, interactive: bool) -> Updates:
+        """What can be done with a finished picture, and not with one on its way."""
         buttons = self._layout.buttons
-        return {buttons.generate: gr.update(interactive=True), buttons.stop: gr.update(interactive=False)}
+        return {
+            button: gr.update(interactive=interactive)
+            for button in (buttons.download, buttons.reuse, buttons.start_from)
+        }
+
+    def _stop_button(self, session: str) -> Updates:
+        return {self._layout.buttons.stop: gr.update(interactive=self._runs.is_busy(session))}
 
 
 def _components(layout: Layout) -> set[Any]:
@@ -209,8 +206,3 @@ def _components(layout: Layout) -> set[Any]:
 
 def _session(request: gr.Request) -> str:
     return str(request.session_hash)
-
-
-def _forget(album: Album | None) -> None:
-    if album is not None:
-        album.remove()

@@ -1,11 +1,14 @@
-"""The work in progress, by session: what the stop button of one must end, and of no other."""
+"""Each session's work, one request after the other: what the stop button of one must end, and of no other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+from qwen_image_client import InvalidRequest
 
 Item = TypeVar("Item")
 
@@ -14,44 +17,67 @@ class Stopped(Exception):  # noqa: N818 - it says what happened
     """The person stopped it."""
 
 
-class Runs:
-    """On one event loop."""
+@dataclass(slots=True)
+class _Session:
+    """One session's work, in the order in which it was asked for: the first is in progress, the others wait."""
 
-    def __init__(self) -> None:
-        self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class Runs:
+    """On one event loop. Of each session `most_waiting` may wait beside the one in progress."""
+
+    def __init__(self, most_waiting: int) -> None:
+        self._most_waiting = most_waiting
+        self._sessions: dict[str, _Session] = {}
 
     @asynccontextmanager
     async def started(
         self, session: str, source: AsyncGenerator[Item, None]
     ) -> AsyncIterator[AsyncGenerator[list[Item], None]]:
-        """Reads the source from now on, and gives its items in batches; see `_batches`. Leaving ends the source."""
+        """Reads the source when the session's turn comes to it, and gives its items in batches; see `_batches`.
+        Leaving ends the source.
+
+        Raises:
+            InvalidRequest: as many wait as may.
+        """
+        if self.waiting(session) >= self._most_waiting:
+            raise InvalidRequest(
+                f"{self._most_waiting} requests are waiting, and no more may. Wait until one is done, or press Stop."
+            )
+        work = self._sessions.setdefault(session, _Session())
         queue: asyncio.Queue[Item | None] = asyncio.Queue()
-        task = asyncio.create_task(_pump(source, queue))
+        task = asyncio.create_task(_pump(source, queue, work.turn))
         task.add_done_callback(lambda _: queue.put_nowait(None))
-        self._tasks.setdefault(session, set()).add(task)
+        work.tasks.append(task)
         try:
             yield _batches(task, queue)
         finally:
-            self._tasks[session].discard(task)
-            if not self._tasks[session]:
-                del self._tasks[session]
-            await _ended(task)
+            work.tasks.remove(task)
+            if not work.tasks:
+                self._sessions.pop(session, None)
+            await _ended([task])
 
-    async def stop(self, session: str) -> int:
-        """Ends the session's work, on the server too, and counts what it ended."""
-        tasks = [task for task in self._tasks.get(session, ()) if not task.done()]
-        for task in tasks:
-            await _ended(task)
-        return len(tasks)
+    def is_busy(self, session: str) -> bool:
+        return session in self._sessions
+
+    def waiting(self, session: str) -> int:
+        """Requests of the session behind the one in progress."""
+        return len(self._sessions[session].tasks) - 1 if session in self._sessions else 0
+
+    async def stop(self, session: str) -> None:
+        """Ends the session's work, on the server too, and what waits."""
+        if session in self._sessions:
+            await _ended(self._sessions[session].tasks)
 
     async def stop_all(self) -> None:
         """Ends the work of every session."""
-        for session in list(self._tasks):
-            await self.stop(session)
+        await asyncio.gather(*(self.stop(session) for session in list(self._sessions)))
 
 
-async def _pump(source: AsyncGenerator[Item, None], queue: asyncio.Queue[Item | None]) -> None:
-    async with aclosing(source) as items:
+async def _pump(source: AsyncGenerator[Item, None], queue: asyncio.Queue[Item | None], turn: asyncio.Lock) -> None:
+    async with turn, aclosing(source) as items:
         async for item in items:
             queue.put_nowait(item)
 
@@ -75,7 +101,8 @@ async def _batches(task: asyncio.Task[None], queue: asyncio.Queue[Item | None]) 
     task.result()
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Returns when it has ended; the SDK ends the server's work before a cancelled task does."""
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Returns when they have ended; the SDK ends the server's work before a cancelled task does."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -27,8 +27,15 @@ def status(text: str, *, part: float | None = None, kind: str = "calm") -> str:
     return f'<div class="status {kind}" role="status">{bar}<span>{escape(text)}</span></div>'
 
 
-def progress(step: int, steps: int) -> str:
-    return status(f"Step {step} of {steps}", part=step / max(steps, 1))
+def waiting(requests: int) -> str:
+    """Before a request's first step; `requests` wait behind the one in progress."""
+    return status(f"{requests} waiting" if requests else "Waiting for the first step", part=0)
+
+
+def progress(step: int, steps: int, requests: int) -> str:
+    """After a step; `requests` wait behind this one."""
+    more = f" · {requests} waiting" if requests else ""
+    return status(f"Step {step} of {steps}{more}", part=step / max(steps, 1))
 
 
 def stopped(step: int, steps: int) -> str:
@@ -72,7 +79,7 @@ def recipe_card(recipe: Recipe) -> str:
     rows = "".join(
         f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>"
         for name, value in facts.items()
-        if value not in (None, "")
+        if value is not None and str(value).strip()
     )
     return f'<div class="recipe"><p>{escape(recipe.prompt)}</p><dl>{rows}</dl></div>'
 

@@ -20,7 +20,31 @@ def options(*argv, command="generate"):
 
 
 def test_options_left_out_are_left_to_the_server():
-    assert options("a red circle") == {"prompt": "a red circle", "num_images": 1}
+    assert options("a red circle") == {"prompt": "a red circle", "negative_prompt": " ", "num_images": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "guidance"),
+    [
+        ([], {"negative_prompt": " "}),
+        (["--true-cfg-scale", "2"], {"negative_prompt": " ", "true_cfg_scale": 2}),
+        (["--true-cfg-scale", "1"], {"true_cfg_scale": 1}),
+        (["--default-guidance", "off"], {}),
+        (["--default-guidance", "off", "--negative-prompt", "red"], {"negative_prompt": "red"}),
+        (["--default-guidance", "off", "--true-cfg-scale", "2"], {"negative_prompt": " ", "true_cfg_scale": 2}),
+    ],
+)
+def test_guidance_is_on_unless_it_is_turned_off(given, guidance):
+    assert options("a", *given) == {"prompt": "a", "num_images": 1, **guidance}
+
+
+def test_the_environment_turns_default_guidance_off(monkeypatch, capsys):
+    monkeypatch.setenv("QWEN_IMAGE_DEFAULT_GUIDANCE", "off")
+    assert options("a") == {"prompt": "a", "num_images": 1}
+    monkeypatch.setenv("QWEN_IMAGE_DEFAULT_GUIDANCE", "none")
+    with pytest.raises(SystemExit):
+        options("a")
+    assert "'none' must be on or off" in capsys.readouterr().err
 
 
 def test_every_option_reaches_the_call():
@@ -47,6 +71,14 @@ def saved(tmp_path, recipe):
 
 def test_a_saved_recipe_runs_again(saved, recipe):
     assert options("--from-image", saved) == {**recipe.as_arguments(), "num_images": 1}
+
+
+def test_a_saved_recipe_without_guidance_has_none_again_unless_it_is_asked_for(tmp_path, recipe):
+    plain = replace(recipe, negative_prompt=None, true_cfg_scale=1.0)
+    saved = str(GeneratedImage(Image.new("RGB", (32, 16)), None, plain).save(tmp_path / "plain.png"))
+    assert options("--from-image", saved) == {**plain.as_arguments(), "num_images": 1}
+    assert options("--from-image", saved, "--true-cfg-scale", "2")["negative_prompt"] == " "
+    assert options("--from-image", saved, "--negative-prompt", "red")["true_cfg_scale"] is None
 
 
 def test_other_options_change_a_saved_recipe(saved, recipe):

@@ -44,6 +44,7 @@ def test_a_picture_to_start_from_reaches_the_call(files):
     one, _, mask = files
     assert options("generate", "a", "--image", one, "--strength", "0.5", "--mask", mask) == {
         "prompt": "a",
+        "negative_prompt": " ",
         "image": b"one.png",
         "strength": 0.5,
         "mask_image": b"mask.png",

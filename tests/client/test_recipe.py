@@ -52,6 +52,10 @@ def test_people_can_read_the_recipe_too(tmp_path, recipe):
         )
 
 
+def test_people_can_read_that_there_was_no_guidance(recipe):
+    assert "CFG scale: 1.0" in replace(recipe, negative_prompt=None, true_cfg_scale=1.0).as_text()
+
+
 def test_saving_overwrites_only_when_told(tmp_path, recipe):
     image = painted(recipe)
     image.save(tmp_path / "circle.png")

@@ -95,11 +95,17 @@ def test_values_that_mean_what_is_done_anyway_are_taken(client):
         ({"guidance_scale": 3, "negative_prompt": "blurry"}, "blurry", 3),
         ({"guidance_scale": 1, "negative_prompt": "blurry"}, "blurry", 1),
         ({"guidance_scale": 1, "true_cfg_scale": 2.5, "negative_prompt": "blurry"}, "blurry", 2.5),
+        ({"guidance_scale": 7.5, "true_cfg_scale": 1}, None, 1),
+        ({"guidance_scale": 4, "true_cfg_scale": 4}, " ", 4),
         ({"guidance_scale": 3, "true_cfg_scale": 3, "negative_prompt": ""}, "", 3),
-        ({"true_cfg_scale": 3}, None, 1),
+        ({"true_cfg_scale": 3}, " ", 3),
+        ({"true_cfg_scale": 1}, None, 1),
+        ({"true_cfg_scale": 1, "negative_prompt": None}, None, 1),  # what a recipe without guidance says
+        ({"negative_prompt": "blurry"}, "blurry", 4),
+        ({}, " ", 4),
     ],
 )
-def test_guidance_scale_is_another_name_for_the_one_guidance_there_is(client, given, negative_prompt, scale):
+def test_guidance_is_on_unless_a_scale_turns_it_off_which_has_two_names(client, given, negative_prompt, scale):
     answer = client.images.generate(prompt="a star", size="64x64", extra_body={**SHORT, **given})
     recipe = answer.data[0].recipe
     assert (recipe["negative_prompt"], recipe["true_cfg_scale"]) == (negative_prompt, scale)
@@ -148,13 +154,14 @@ def test_the_models_are_the_one_that_is_served(client):
     assert client.models.retrieve("qwen_image").object == "model"
 
 
-def test_a_model_answers_to_every_name_that_it_was_given(server, tmp_path):
-    names = ("--served-model-name", "Qwen/Qwen-Image", "--served-model-name", "painter")
-    with gateway_over(server.grpc_url, tmp_path, *names) as gateway, gateway.client() as client:
+def test_a_model_has_the_names_and_the_default_guidance_that_its_gateway_was_given(server, tmp_path):
+    options = ("--served-model-name", "Qwen/Qwen-Image", "--served-model-name", "painter", "--default-guidance", "off")
+    with gateway_over(server.grpc_url, tmp_path, *options) as gateway, gateway.client() as client:
         served = [model.id for model in client.models.list()]
         assert served == ["qwen_image", "Qwen/Qwen-Image", "painter"]
         for name in served:
             assert client.models.retrieve(name).id == name
-            assert client.images.generate(model=name, prompt="a star", size="64x64", extra_body=SHORT).data
+            answer = client.images.generate(model=name, prompt="a star", size="64x64", extra_body=SHORT)
+            assert answer.data[0].recipe["true_cfg_scale"] == 1
         with pytest.raises(openai.NotFoundError, match="qwen_image, Qwen/Qwen-Image, painter are its names"):
             client.images.generate(model="dall-e-3", prompt="a star")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 
 import fastapi
@@ -34,6 +35,11 @@ def test_the_root_leads_to_the_page(client):
     answer = client.get("/")
     assert (answer.status_code, answer.headers["location"]) == (307, "page/")
     assert "Qwen-Image" in client.get("/page/").text
+
+
+def test_the_manifest_that_the_page_names_is_there(client):
+    (named,) = re.findall(r'<link rel="manifest" href="([^"]*)"', client.get("/page/").text)
+    assert client.get(named, follow_redirects=True).json()["name"] == "Qwen-Image"
 
 
 def test_the_other_paths_stay_the_applications(client):

@@ -7,6 +7,7 @@ from PIL import Image
 from demo.checker import check
 from demo.scenes import Scene, Thing
 from qwen_image_client import load_recipe
+from tests.pictures import levels_apart
 
 PROMPT = "a red circle above a blue square on a yellow background"
 SCENE = Scene("pair", (Thing("red", "circle"), Thing("blue", "square")), relation="above")
@@ -25,7 +26,7 @@ def test_a_prompt_becomes_its_picture_whose_file_has_the_recipe(visitor):
 
 def test_the_picture_is_seen_while_it_is_painted(visitor):
     visitor.record_stage()
-    visitor.paint(PROMPT, seed=0, steps=200)
+    visitor.paint(PROMPT, seed=0, steps=48)
     visitor.wait_for_picture()
     *previews, final = visitor.stages()
     assert final.endswith(".png")
@@ -63,8 +64,13 @@ def test_the_form_starts_with_the_defaults_of_the_server(visitor):
     assert visitor.read("text-size") == "Square 1:1 · 128 × 128"
 
 
-def test_guidance_is_in_force_with_a_negative_prompt_only(visitor):
+def test_guidance_is_on_unless_its_box_is_unticked_and_there_is_no_negative_prompt(visitor):
     visitor.paint("a purple heart", steps=2, scale=2.5)
+    visitor.wait_for_picture()
+    assert visitor.recipe()["Guidance"] == "2.5"
+    assert "Negative prompt" not in visitor.recipe()
+    visitor.page.locator("#guide-anyway input").uncheck()
+    visitor.paint("a purple heart", seed=4)
     visitor.wait_for_picture()
     assert visitor.recipe()["Guidance"] == "off"
     visitor.paint("a purple heart", negative="red")
@@ -72,11 +78,18 @@ def test_guidance_is_in_force_with_a_negative_prompt_only(visitor):
     assert (visitor.recipe()["Guidance"], visitor.recipe()["Negative prompt"]) == ("2.5", "red")
 
 
-def test_guidance_is_in_force_without_a_negative_prompt_if_asked_for(visitor):
-    visitor.page.locator("#guide-anyway input").check()
-    visitor.paint("a purple heart", steps=2)
+def test_a_picture_without_guidance_is_painted_again_without(visitor):
+    visitor.page.locator("#guide-anyway input").uncheck()
+    visitor.paint("a purple heart", steps=2, seed=4)
     visitor.wait_for_picture()
-    assert visitor.recipe()["Guidance"] == "4"
+    first = Image.open(visitor.download()).copy()
+    visitor.page.locator("#guide-anyway input").check()
+    visitor.press("reuse")
+    visitor.page.locator("#guide-anyway input:not(:checked)").wait_for()
+    visitor.paint("a purple heart")
+    visitor.wait_for_picture()
+    with Image.open(visitor.download()) as again:
+        assert levels_apart(first, again) <= 1
 
 
 def test_the_gallery_keeps_every_picture_with_its_recipe(visitor):
@@ -92,7 +105,7 @@ def test_the_gallery_keeps_every_picture_with_its_recipe(visitor):
         "Seed": "2",
         "Size": "128 × 128",
         "Steps": "2",
-        "Guidance": "off",
+        "Guidance": "4",
     }
     assert load_recipe(visitor.download()).seed == 2
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from qwen_image_client import load_recipe
+
 
 @pytest.mark.parametrize(
     ("fields", "words"),
@@ -33,8 +35,14 @@ def test_no_picture_to_start_from_is_said(visitor):
     visitor.wait_for_status("There is no picture to start from")
 
 
-def test_after_an_error_the_next_picture_is_painted(visitor):
-    visitor.paint("a red circle", seed="-5", steps=2)
-    visitor.wait_for_status("seed=-5")
-    visitor.paint("a red circle", seed="5")
+def test_an_error_keeps_the_finished_picture_and_the_next_is_painted(visitor):
+    visitor.paint("a red circle", seed="5", steps=2)
     visitor.wait_for_picture()
+    recipe = visitor.recipe()
+    visitor.paint("a blue star", seed="-5")
+    visitor.wait_for_status("seed=-5")
+    assert visitor.recipe() == recipe
+    assert load_recipe(visitor.download()).prompt == "a red circle"
+    visitor.paint("a blue star", seed="6")
+    visitor.wait_for_picture()
+    assert visitor.recipe()["Prompt"] == "a blue star"

@@ -29,7 +29,8 @@ def test_demo_turns_a_prompt_into_a_png(tiny_checkpoint, tmp_path):
     assert "ready after" in done.stderr
     with Image.open(tmp_path / "a-red-circle-seed3.png") as image:
         assert image.size == (128, 128)
-        assert json.loads(image.text["qwen_image_recipe"])["seed"] == 3
+        recipe = json.loads(image.text["qwen_image_recipe"])
+    assert (recipe["seed"], recipe["negative_prompt"], recipe["true_cfg_scale"]) == (3, " ", 4)
 
 
 def test_demo_says_what_is_wrong_with_a_checkpoint(tmp_path):

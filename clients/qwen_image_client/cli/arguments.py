@@ -7,6 +7,7 @@ from pathlib import Path
 from qwen_image_client.address import Protocol
 from qwen_image_client.cli.options import add_connection, add_edited, add_image, add_output, add_start
 from qwen_image_client.client import Client
+from qwen_image_client.guidance import OnOff
 from qwen_image_client.version import VERSION
 
 _EXIT_CODES = "exit codes: 0 done, 1 the server failed or isn't there, 2 wrong usage or values, 130 interrupted"
@@ -25,6 +26,7 @@ class Arguments(argparse.Namespace):
     height: int | None
     num_inference_steps: int | None
     true_cfg_scale: float | None
+    default_guidance: OnOff
     seed: int | None
     sigmas: tuple[float, ...] | None
     num_images: int

@@ -15,6 +15,7 @@ from qwen_image_client.cli.recipes import recipe_options
 from qwen_image_client.cli.sent_files import SentFiles
 from qwen_image_client.client import Client
 from qwen_image_client.errors import InvalidRequest
+from qwen_image_client.guidance import guidance_options
 from qwen_image_client.image import GeneratedImage
 
 ONLY_THE_LAST = 2**31 - 1  # steps between decoded previews
@@ -64,7 +65,11 @@ def generation_arguments(arguments: Arguments, files: SentFiles) -> dict[str, An
     if "num_inference_steps" in given or "sigmas" in given:
         # Sigmas are one a step: a new number of steps drops the recipe's sigmas, and the other way round.
         recipe.update(num_inference_steps=None, sigmas=None)
-    return {**recipe, **given, **pictures, "num_images": arguments.num_images}
+    options = {**recipe, **given}
+    # A recipe says what guidance there was, also where there was none.
+    default = arguments.default_guidance if arguments.from_image is None else "off"
+    guidance = guidance_options(options.get("negative_prompt"), options.get("true_cfg_scale"), default)
+    return {**options, **guidance, **pictures, "num_images": arguments.num_images}
 
 
 def _images(client: Client, arguments: Arguments, options: Mapping[str, Any]) -> Sequence[GeneratedImage]:

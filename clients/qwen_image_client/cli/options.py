@@ -4,9 +4,11 @@ import argparse
 import os
 from pathlib import Path
 
+from qwen_image_client.guidance import DEFAULT_GUIDANCE, ON_OFF, OnOff
 from qwen_image_client.settings import DEFAULT_TIMEOUT_S
 
 _URL_VARIABLE = "QWEN_IMAGE_URL"
+_GUIDANCE_VARIABLE = "QWEN_IMAGE_DEFAULT_GUIDANCE"
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
@@ -28,11 +30,19 @@ def add_image(parser: argparse.ArgumentParser) -> None:
     """What to make, for every command that makes images."""
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to paint, or what to change")
     image = parser.add_argument_group("image", "what is left out takes the server's default")
-    image.add_argument("--negative-prompt", metavar="TEXT", help="what to steer away from; turns guidance on")
+    image.add_argument("--negative-prompt", metavar="TEXT", help="what to steer away from")
     image.add_argument("--width", type=int, metavar="PIXELS")
     image.add_argument("--height", type=int, metavar="PIXELS")
     image.add_argument("--num-inference-steps", type=int, metavar="N")
-    image.add_argument("--true-cfg-scale", type=float, metavar="X", help="strength of the guidance")
+    image.add_argument("--true-cfg-scale", type=float, metavar="X", help="strength of the guidance; 1: none")
+    image.add_argument(
+        "--default-guidance",
+        type=_on_or_off,
+        default=os.environ.get(_GUIDANCE_VARIABLE, DEFAULT_GUIDANCE),
+        metavar="on|off",
+        help="whether to guide, by a blank negative prompt, where neither a negative prompt nor a scale is given "
+        f"(default: ${_GUIDANCE_VARIABLE}, else {DEFAULT_GUIDANCE})",
+    )
     image.add_argument("--seed", type=int, metavar="N", help="several images take N, N+1, ...")
     image.add_argument("--sigmas", type=_numbers, metavar="X,X,...", help="noise levels, one a step")
     image.add_argument("--num-images", type=int, default=1, metavar="N", help="default: %(default)s")
@@ -76,6 +86,14 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
     files.add_argument("--no-preview", action="store_true", help="no progress by step")
     files.add_argument("--quiet", action="store_true", help="no progress, only errors")
+
+
+def _on_or_off(text: str) -> OnOff:
+    """Choices of argparse's aren't checked in a default, and this one may come from the environment."""
+    for allowed in ON_OFF:
+        if text == allowed:
+            return allowed
+    raise argparse.ArgumentTypeError(f"{text!r} must be on or off")
 
 
 def _numbers(text: str) -> tuple[float, ...]:

@@ -28,8 +28,10 @@ router = APIRouter(responses=errors(400, 401, 404, 408, 413, 422, 429, 502, 503,
 async def generate(request: Request, fields: GenerationFields) -> Response:
     """Paints pictures from words."""
     check_together(fields)
-    check_paints(await service_of(request).task(fields.model))
-    return await _answer(request, "image_generation", fields, orders.generation(fields))
+    service = service_of(request)
+    check_paints(await service.task(fields.model))
+    order = orders.generation(fields, service.settings.default_guidance)
+    return await _answer(request, "image_generation", fields, order)
 
 
 @router.post(EDITS, response_model=Pictures, responses=PICTURES_OR_EVENTS, openapi_extra=EDIT_BODY)
@@ -40,7 +42,7 @@ async def edit(request: Request) -> Response:
     check_together(form.fields)
     task = await service.task(form.fields.model)
     mask = None if form.mask is None else await asyncio.to_thread(grey_mask, form.mask)
-    order = orders.edit(task, form.fields, form.pictures, mask)
+    order = orders.edit(task, form.fields, form.pictures, mask, service.settings.default_guidance)
     return await _answer(request, "image_edit", form.fields, order)
 
 
