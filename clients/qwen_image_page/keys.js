@@ -11,4 +11,16 @@
       press("generate");
     }
   }, true);
+  // What gradio leaves unsaid, or says wrongly, to those who can't see the page. A thumbnail's button has a name.
+  const name = () => {
+    const pictures = document.querySelectorAll('img:not([alt]), .image-frame img[alt=""]');
+    for (const image of pictures) image.alt = image.closest(".thumbnail-item") ? "" : "Picture";
+    for (const empty of document.querySelectorAll(".empty[aria-label]:not([role])")) empty.role = "img";
+    for (const header of document.querySelectorAll('.toast-header[role="button"]')) {
+      header.removeAttribute("role");  // the button that closes it is inside
+      header.removeAttribute("tabindex");
+    }
+  };
+  new MutationObserver(name).observe(document.body, {subtree: true, childList: true});
+  name();
 }

@@ -25,6 +25,12 @@ def theme() -> gr.themes.Base:
     return look.set(
         body_background_fill="*neutral_50",
         body_background_fill_dark="*neutral_950",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_400",
+        input_placeholder_color="*neutral_500",
+        input_placeholder_color_dark="*neutral_400",
         block_background_fill="white",
         block_background_fill_dark="*neutral_900",
         block_border_width="1px",
