@@ -9,7 +9,6 @@ no client sees, carry a grant without limits.
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 import struct
 from contextlib import suppress
@@ -50,7 +49,7 @@ class Grants:
     @classmethod
     def in_folder(cls, folder: Path) -> Grants:
         """With the secret of the server whose processes share `folder`, made by the first who asks."""
-        path, mine = folder / SECRET_NAME, folder / f"{SECRET_NAME}-{os.getpid()}"
+        path, mine = folder / SECRET_NAME, folder / f"{SECRET_NAME}-{secrets.token_hex(8)}"
         mine.touch(mode=0o600)
         mine.write_bytes(secrets.token_bytes(SECRET_BYTES))
         with suppress(FileExistsError):
