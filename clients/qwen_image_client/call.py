@@ -17,6 +17,11 @@ def new_request_id() -> str:
     return uuid.uuid4().hex
 
 
+def told_id(request_id: str) -> str:
+    """The first half of an id: enough to find the request in a log, and not enough to cancel it."""
+    return request_id[: (len(request_id) + 1) // 2]
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request to one model.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qwen_image_client.call import Task, Tensors
+from qwen_image_client.call import Task, Tensors, told_id
 from qwen_image_client.errors import InvalidRequest
 from qwen_image_client.outputs import used
 from qwen_image_client.pictures import sha256
@@ -16,6 +16,7 @@ class Origin:
     """One row as it was asked for.
 
     Attributes:
+        request_id: the recipe's, the first half of the request's.
         model: the model the recipe names, the same whether the call streams or not.
         image_sha256, mask_sha256: worked out once, since a stream's every preview carries the recipe.
     """
@@ -68,7 +69,7 @@ def origins(rows: Sequence[GenerationRequest], task: Task, model: str, request_i
             row=row,
             task=task,
             model=model,
-            request_id=request_id,
+            request_id=told_id(request_id),  # pictures are passed on
             image_sha256=tuple(digest(picture) for picture in row.pictures),
             mask_sha256=None if row.mask is None else digest(row.mask),
         )

@@ -44,7 +44,7 @@ class Recipe:
         mask_sha256: of the mask's file; None: there was none.
         task: the method that made it.
         model: the Triton model that made it.
-        request_id: the request it came from.
+        request_id: the first half of its request's id; who knows the whole can cancel the request.
     """
 
     prompt: str

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 
-import uvicorn
-
 from qwen_image_gateway.app import create_app
 from qwen_image_gateway.arguments import read_arguments
+from qwen_image_gateway.connections import Connections, serve
 from qwen_image_gateway.settings import SettingsError
 
 
@@ -21,17 +20,8 @@ def main() -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
-    uvicorn.run(
-        app,
-        host=address.host,
-        port=address.port,
-        http="h11",  # the same wherever it runs, whatever else is installed
-        loop="asyncio",
-        access_log=False,  # ours has the request's id
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=settings.stop_s,
-    )
+    connections = Connections(settings.header_timeout_s, settings.max_connections, settings.max_connections_of_address)
+    serve(app, address.host, address.port, stop_s=settings.stop_s, connections=connections)
     return 0
 
 

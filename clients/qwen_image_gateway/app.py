@@ -18,6 +18,7 @@ from qwen_image_gateway.keys import Keys, KeysAsked
 from qwen_image_gateway.limits import Limits
 from qwen_image_gateway.metrics import Metrics
 from qwen_image_gateway.observing import REQUEST_ID, Observed
+from qwen_image_gateway.origins import SameOrigin
 from qwen_image_gateway.page import mount_page
 from qwen_image_gateway.routes import health, images, models
 from qwen_image_gateway.service import Service
@@ -61,6 +62,12 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: Keys | None, 
     app.add_middleware(Limits, settings=settings)
     if keys is not None:
         app.add_middleware(KeysAsked, keys=keys, retry_after_s=settings.retry_after_s)
+    app.add_middleware(
+        SameOrigin,
+        hosts=settings.allowed_hosts or ("*",),
+        origins=settings.cors_origins,
+        retry_after_s=settings.retry_after_s,
+    )
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -69,7 +76,9 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: Keys | None, 
             allow_headers=["*"],  # OpenAI's own client for browsers sends a dozen; it is the origin that is checked
             expose_headers=[REQUEST_ID, "retry-after"],
         )
-    app.add_middleware(Observed, metrics=metrics, retry_after_s=settings.retry_after_s)
+    app.add_middleware(
+        Observed, metrics=metrics, retry_after_s=settings.retry_after_s, log_addresses=settings.log_addresses
+    )
 
 
 def _lifespan(settings: GatewaySettings, tracing: Tracing) -> Any:

@@ -1,17 +1,23 @@
-"""The command line: one option a setting, each default read from the settings."""
+"""The command line and the environment: one option a setting, each default read from the settings."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from qwen_image_client.guidance import ON_OFF
 from qwen_image_client.version import VERSION
-from qwen_image_gateway.settings import GatewaySettings
+from qwen_image_gateway.origins import hosts_for
+from qwen_image_gateway.settings import GatewaySettings, SettingsError
 
+PREFIX = "QWEN_IMAGE_GATEWAY_"
 _SETTINGS = GatewaySettings()
+_SEVERAL = ("--served-model-name", "--cors-origin", "--allowed-host")
+_SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +34,52 @@ def read_arguments(arguments: Sequence[str] | None = None) -> tuple[GatewaySetti
     Raises:
         SettingsError: settings that can't be used.
     """
-    given = vars(_parser().parse_args(arguments))
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    given = vars(_parser().parse_args([*_from_environment(typed), *typed]))
     address = Address(given.pop("host"), given.pop("port"))
-    several = {name: tuple(given[name] or ()) for name in ("cors_origins", "served_model_names")}
+    several = {name: tuple(given[name] or ()) for name in ("cors_origins", "served_model_names", "allowed_hosts")}
+    several["allowed_hosts"] = hosts_for(address.host, several["allowed_hosts"])
     return GatewaySettings(**{**given, **several}), address
+
+
+def variable_of(flag: str) -> str:
+    """The environment's name of an option."""
+    return PREFIX + flag.removeprefix("--").replace("-", "_").upper()
+
+
+def _from_environment(typed: Sequence[str]) -> list[str]:
+    """The options that are set there and not typed.
+
+    Raises:
+        SettingsError: a switch is set to what is neither yes nor no.
+    """
+    found: list[str] = []
+    for action in _parser()._actions:
+        flag = action.option_strings[-1]
+        value = os.environ.get(variable_of(flag), "")
+        if not value or any(each == flag or each.startswith(f"{flag}=") for each in typed):
+            continue
+        if action.nargs == 0:
+            found += [flag] if _is_on(variable_of(flag), value) else []
+        else:
+            values = value.split(",") if flag in _SEVERAL else [value]
+            found += [f"{flag}={each.strip()}" for each in values]
+    return found
+
+
+def _is_on(variable: str, value: str) -> bool:
+    if value.lower() not in _SWITCHES:
+        raise SettingsError(f"{variable}={value} must be one of {', '.join(_SWITCHES)}")
+    return _SWITCHES[value.lower()]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="qwen-image-gateway", description="OpenAI's images API in front of Qwen-Image on Triton."
+        prog="qwen-image-gateway",
+        description="OpenAI's images API in front of Qwen-Image on Triton.",
+        epilog=f"Each option may be set in the environment instead, --max-requests as {variable_of('--max-requests')}, "
+        "several values with commas between them.",
+        allow_abbrev=False,
     )
 
     parser.add_argument("--version", action="version", version=VERSION)
@@ -80,6 +123,23 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         dest="cors_origins",
     )
+    add(
+        "--allowed-host",
+        "a name the gateway may be asked under, * for any; may be given several times; without it loopback's names "
+        "where it listens on loopback, else any",
+        None,
+        action="append",
+        dest="allowed_hosts",
+    )
+    add("--header-timeout-s", "how long a request's headers may take", _SETTINGS.header_timeout_s, type=float)
+    add("--max-connections", "connections at one time", _SETTINGS.max_connections, type=int)
+    add(
+        "--max-connections-of-address",
+        "connections at one time from one address",
+        _SETTINGS.max_connections_of_address,
+        type=int,
+    )
+    add("--log-addresses", "write callers' addresses to the log", False, action="store_true")
     add("--otlp-endpoint", "where to send traces, for instance http://localhost:4318; none are made without", None)
     add("--page", "serve the page to play on, too, under /page", False, action="store_true")
     return parser

@@ -18,6 +18,7 @@ from qwen_image_gateway.leaving import caller_left
 from qwen_image_gateway.validation import error_from_validation
 
 ERROR_CODE = "qwen_image_gateway.error_code"  # in the scope, for metrics and the log
+ERROR_PARAM = "qwen_image_gateway.error_param"  # and the field, for the log
 _CODES = {404: "not_found", 405: "method_not_allowed"}
 
 
@@ -31,10 +32,10 @@ class ErrorResponse(JSONResponse):
         if error.status_code in (401, 408, 413, 429):
             headers["connection"] = "close"
         super().__init__(error.body(), error.status_code, headers)
-        self._code = error.code
+        self._code, self._param = error.code, error.param
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[ERROR_CODE] = self._code
+        scope[ERROR_CODE], scope[ERROR_PARAM] = self._code, self._param
         await super().__call__(scope, receive, send)
 
 

@@ -14,7 +14,7 @@ from opentelemetry import context, trace
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from qwen_image_gateway.error_answers import ERROR_CODE, ErrorResponse, internal_error
+from qwen_image_gateway.error_answers import ERROR_CODE, ERROR_PARAM, ErrorResponse, internal_error
 from qwen_image_gateway.errors import ApiError
 from qwen_image_gateway.leaving import CLIENT_CLOSED_REQUEST
 from qwen_image_gateway.metrics import Metrics, method_of, route_of
@@ -24,16 +24,18 @@ REQUEST_ID = "x-request-id"
 REQUEST_ID_PATTERN = r"[A-Za-z0-9._:/=+@-]{1,128}"
 USER = "qwen_image_gateway.user"  # in the scope: whom the caller names
 _SILENT = ("/health", "/health/ready", "/metrics")
+_SHOWN = 60  # characters of a field's name, which may be any that a caller sends
 _log = logging.getLogger("qwen_image_gateway")
 
 
 class Observed:
     """Middleware around all others. A mistake of ours is logged with its traceback and answered 500."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, retry_after_s: int) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, retry_after_s: int, log_addresses: bool) -> None:
         self._app = app
         self._metrics = metrics
         self._retry_after_s = retry_after_s
+        self._log_addresses = log_addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,9 +71,17 @@ class Observed:
         if code := scope.get(ERROR_CODE):
             self._metrics.errors.labels(code).inc()
         if scope["path"] not in _SILENT:
-            user = f"user {scope[USER]!r}" if USER in scope else None
-            facts = (f"{method} {route} {status}", f"{answer.seconds:.3f} s", code, user)
+            facts = (f"{method} {route} {status}", f"{answer.seconds:.3f} s", code, *self._more(scope))
             _log.info("request %s: %s", answer.request_id, ", ".join(fact for fact in facts if fact))
+
+    def _more(self, scope: Scope) -> Iterator[str]:
+        """What a caller has sent is shown as a literal, so that it can't begin a line."""
+        if (param := scope.get(ERROR_PARAM)) is not None:
+            yield f"field {param[:_SHOWN]!r}"
+        if USER in scope:
+            yield f"user {scope[USER]!r}"
+        if self._log_addresses and scope.get("client"):
+            yield f"from {scope['client'][0]}"
 
 
 class _Answer:

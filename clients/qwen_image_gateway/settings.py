@@ -7,6 +7,7 @@ from pathlib import Path
 
 from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
 from qwen_image_client.settings import DEFAULT_TIMEOUT_S
+from qwen_image_gateway.connections import Connections
 
 MIB = 1024**2
 
@@ -20,6 +21,9 @@ _POSITIVE = (
     "write_timeout_s",
     "timeout_s",
     "keep_alive_s",
+    "header_timeout_s",
+    "max_connections",
+    "max_connections_of_address",
 )
 
 
@@ -49,6 +53,11 @@ class GatewaySettings:
         keep_alive_s: after which a stream without an event sends a comment, so that no proxy thinks it dead.
         stop_s: how long requests in work have to end when the gateway is told to stop.
         cors_origins: web pages of which origins may ask, "*" for all; none may if it is empty.
+        allowed_hosts: names that the gateway may be asked under, "*" for all; empty: loopback's own where it listens on
+            loopback alone, else all.
+        header_timeout_s: how long a request's headers may take.
+        max_connections, max_connections_of_address: at one time; beyond it one that waits for a request is closed.
+        log_addresses: whether the log has callers' addresses.
         otlp_endpoint: where traces are sent, by OTLP over HTTP; None: none are made.
         page: whether to serve the page to play on, too, under /page.
     """
@@ -69,6 +78,11 @@ class GatewaySettings:
     keep_alive_s: float = 15.0
     stop_s: int = 30
     cors_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    header_timeout_s: float = Connections().header_s
+    max_connections: int = Connections().most
+    max_connections_of_address: int = Connections().most_of_address
+    log_addresses: bool = False
     otlp_endpoint: str | None = None
     page: bool = False
 

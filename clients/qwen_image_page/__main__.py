@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 import fastapi
-import uvicorn
 
 from qwen_image_client import InvalidRequest
 from qwen_image_client.guidance import DEFAULT_GUIDANCE, ON_OFF
+from qwen_image_gateway.connections import Connections, serve
+from qwen_image_gateway.origins import SameOrigin, hosts_for
 from qwen_image_page import mount
 
 _LEAVE_S = 1  # that browsers have to close their connections
@@ -27,13 +28,17 @@ def main() -> None:
         default=DEFAULT_GUIDANCE,
         help="whether guidance without a negative prompt is ticked when the page is opened",
     )
+    parser.add_argument(
+        "--allowed-host", action="append", default=[], help="a name the page may be asked under, * for any"
+    )
     options = parser.parse_args()
     try:
         app = fastapi.FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
         mount(app, options.url, default_guidance=options.default_guidance)
     except InvalidRequest as error:
         parser.error(error.message)
-    uvicorn.run(app, host=options.host, port=options.port, timeout_graceful_shutdown=_LEAVE_S, log_level="warning")
+    app.add_middleware(SameOrigin, hosts=hosts_for(options.host, options.allowed_host), origins=())
+    serve(app, options.host, options.port, stop_s=_LEAVE_S, connections=Connections())
 
 
 if __name__ == "__main__":

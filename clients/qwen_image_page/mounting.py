@@ -18,6 +18,7 @@ from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
 from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
+from qwen_image_page.gate import Gate
 from qwen_image_page.headers import LocalOnly
 from qwen_image_page.look import KEYS, STYLE, theme
 from qwen_image_page.page import Page
@@ -44,12 +45,14 @@ def mount(app: fastapi.FastAPI, url: str, *, default_guidance: OnOff = DEFAULT_G
 
 
 def _mounted(app: fastapi.FastAPI, settings: PageSettings) -> Page:
-    page = Page(settings, private_folder())
+    folder = private_folder()
+    page = Page(settings, folder)
+    middleware = [Middleware(LocalOnly), Middleware(Gate, settings=settings, folder=folder)]
     gr.mount_gradio_app(
         app,
         page.blocks,
         settings.path,
-        app_kwargs={"middleware": [Middleware(LocalOnly)], "docs_url": None, "redoc_url": None, "openapi_url": None},
+        app_kwargs={"middleware": middleware, "docs_url": None, "redoc_url": None, "openapi_url": None},
         footer_links=[],
         run_history=False,
         show_error=False,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 
 import httpx
 import openai
 import pytest
 
 from qwen_image_gateway.keys import Keys
+from qwen_image_gateway.origins import hosts_for
 from qwen_image_gateway.settings import SettingsError
 from tests.gateway.running import gateway_over
 
@@ -25,7 +28,7 @@ def keys_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def locked(server, keys_file, tmp_path_factory):
     """A gateway with keys that pages of one origin may ask."""
-    options = ("--api-keys", str(keys_file), "--cors-origin", ORIGIN)
+    options = ("--api-keys", str(keys_file), "--cors-origin", ORIGIN, "--log-addresses")
     with gateway_over(server.grpc_url, tmp_path_factory.mktemp("locked"), *options) as running:
         yield running
 
@@ -85,6 +88,71 @@ def test_a_page_of_another_origin_may_not(locked):
 def test_no_origin_may_ask_unless_it_is_allowed(gateway):
     answer = httpx.get(f"{gateway.url}/v1/models", headers={"origin": ORIGIN})
     assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://elsewhere.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site", "origin": "http://localhost:1"}, 403),
+        ({"sec-fetch-site": "same-origin", "origin": "https://behind.a.proxy"}, 400),
+        ({"origin": "http://itself"}, 400),
+        ({}, 400),
+    ],
+)
+def test_a_form_of_another_sites_page_is_refused(gateway, headers, status):
+    own = gateway.url.removeprefix("http://")
+    sent = {name: value.replace("itself", own) for name, value in headers.items()}
+    answer = httpx.post(f"{gateway.url}/v1/images/edits", data={"prompt": "a star"}, headers=sent)
+    assert answer.status_code == status
+    assert (answer.json()["error"]["code"] == "cross_origin") == (status == 403)
+
+
+def test_a_form_of_an_allowed_origin_is_not(locked):
+    headers = {"origin": ORIGIN, "sec-fetch-site": "cross-site"}
+    assert httpx.post(f"{locked.url}/v1/images/edits", headers=headers).json()["error"]["code"] == "invalid_api_key"
+
+
+def test_on_loopback_it_is_asked_under_loopbacks_names_alone(gateway):
+    port = gateway.url.rsplit(":", 1)[1]
+    for host, path, status in [
+        ("elsewhere.example", "/v1/models", 403),
+        (f"127.0.0.1.elsewhere.example:{port}", "/v1/models", 403),
+        ("", "/v1/models", 403),
+        (f"LOCALHOST:{port}", "/v1/models", 200),
+        (f"[::1]:{port}", "/v1/models", 200),
+        ("elsewhere.example", "/health", 200),
+    ]:
+        answer = httpx.get(f"{gateway.url}{path}", headers={"host": host})
+        assert answer.status_code == status, host
+        assert status == 200 or answer.json()["error"]["code"] == "host_not_allowed"
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed", "hosts"),
+    [
+        ("0.0.0.0", (), ("*",)),
+        ("10.1.2.3", (), ("*",)),
+        ("127.0.0.1", ("pictures.example",), ("pictures.example",)),
+        ("127.0.0.2", (), ("localhost", "127.0.0.1", "::1", "127.0.0.2")),
+    ],
+)
+def test_other_addresses_are_asked_under_any_name_unless_some_are_given(address, allowed, hosts):
+    assert hosts_for(address, allowed) == hosts
+
+
+def test_the_log_names_the_field_that_was_refused_and_callers_addresses_only_where_asked(gateway, locked):
+    for sent in (json.dumps({"size": "1"}), json.dumps({"a\nb": 1, "prompt": "a star"})):
+        headers = {"content-type": "application/json"}
+        assert httpx.post(f"{gateway.url}/v1/images/generations", content=sent, headers=headers).status_code == 400
+    httpx.get(f"{locked.url}/v1/models")
+    log = gateway.log_path.read_text()
+    assert re.search(r"missing_field, field 'prompt'|invalid_value, field 'size'", log)
+    assert r"unknown_field, field 'a\nb'" in log
+    assert "from 127.0.0.1" not in log
+    assert "invalid_api_key, from 127.0.0.1" in locked.log_path.read_text()
 
 
 def test_keys_are_read_again_when_their_file_changes(tmp_path):

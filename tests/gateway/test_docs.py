@@ -15,7 +15,8 @@ from PIL import Image
 from qwen_image_gateway.arguments import read_arguments
 from qwen_image_gateway.errors import CODES
 from qwen_image_gateway.fields import EditFields
-from qwen_image_gateway.settings import GatewaySettings
+from qwen_image_gateway.origins import LOOPBACK
+from qwen_image_gateway.settings import GatewaySettings, SettingsError
 
 PACKAGE = Path(__file__).resolve().parents[2] / "clients" / "qwen_image_gateway"
 DOCUMENT = PACKAGE.parents[1] / "docs" / "gateway.md"
@@ -81,6 +82,7 @@ def codes_of_errors() -> set[str]:
 def test_every_flag_and_metric_that_it_names_exists():
     known = {f"--{each.name.replace('_', '-')}" for each in fields(GatewaySettings)} | {
         "--port",
+        "--allowed-host",
         "--cors-origin",
         "--served-model-name",
     }
@@ -91,8 +93,21 @@ def test_every_flag_and_metric_that_it_names_exists():
 
 
 def test_the_command_line_reads_every_setting():
-    assert read_arguments([])[0] == GatewaySettings()
+    assert read_arguments([])[0] == GatewaySettings(allowed_hosts=LOOPBACK)
     settings, _ = read_arguments(
         ["--cors-origin", "a", "--cors-origin", "b", "--served-model-name", "c", "--max-requests", "3"]
     )
-    assert settings == GatewaySettings(cors_origins=("a", "b"), served_model_names=("c",), max_requests=3)
+    assert settings == GatewaySettings(
+        cors_origins=("a", "b"), served_model_names=("c",), max_requests=3, allowed_hosts=LOOPBACK
+    )
+
+
+def test_the_environment_sets_what_is_not_typed(monkeypatch):
+    for name, value in [("PORT", "8090"), ("CORS_ORIGIN", "a, b"), ("MAX_REQUESTS", "3"), ("PAGE", "1")]:
+        monkeypatch.setenv(f"QWEN_IMAGE_GATEWAY_{name}", value)
+    settings, address = read_arguments(["--max-requests", "4"])
+    assert (address.port, settings.cors_origins, settings.max_requests, settings.page) == (8090, ("a", "b"), 4, True)
+    assert read_arguments(["--cors-origin=c"])[0].cors_origins == ("c",)
+    monkeypatch.setenv("QWEN_IMAGE_GATEWAY_PAGE", "maybe")
+    with pytest.raises(SettingsError, match="QWEN_IMAGE_GATEWAY_PAGE=maybe must be one of"):
+        read_arguments([])

@@ -37,6 +37,7 @@ def test_a_request_without_one_gets_one_and_so_does_an_error(gateway):
 def test_the_same_id_twice_is_two_requests(gateway):
     ids = {ask(gateway, "twice").json()["data"][0]["recipe"]["request_id"] for _ in range(2)}
     assert len(ids) == 2
+    assert {len(each) for each in ids} == {(len("twice-") + 16) // 2}, "half an id, with which nobody can cancel"
 
 
 @pytest.mark.parametrize("request_id", ["", "two words", "x" * 129, "a]b", "ümlaut".encode()])

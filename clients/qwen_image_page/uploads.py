@@ -1,0 +1,89 @@
+"""Files that a visitor sends. gradio's own upload keeps files of broken, refused and unnamed parts; this keeps none."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+from gradio_client.utils import strip_invalid_filename_characters
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive
+
+from qwen_image_page.settings import PageSettings
+from qwen_image_page.visitors import Refused, Visitor, Visitors
+
+_AROUND_A_FILE = 64 * 1024  # bytes of a form that aren't the file's
+_MAX_FILES = 16  # in one form
+_NAME_LENGTH = 100
+
+
+async def upload(
+    request: Request, visitors: Visitors, token: str | None, settings: PageSettings, folder: Path
+) -> JSONResponse:
+    """Keeps the form's `files` for the visitor, and answers with their paths.
+
+    Raises:
+        Refused: there is no such visitor, or no room, or the form is too large, too slow, or none.
+    """
+    visitor = await visitors.wait_for(token)
+    bounded = Request(request.scope, body_within(request, settings.max_file_bytes + _AROUND_A_FILE))
+    with visitors.uploading(visitor):
+        try:
+            async with (
+                asyncio.timeout(settings.body_timeout_s) as reading,
+                bounded.form(max_files=_MAX_FILES, max_fields=_MAX_FILES) as form,
+            ):
+                reading.reschedule(None)
+                sent = [each for each in form.getlist("files") if isinstance(each, UploadFile)]
+                paths = [await _kept(each, visitor, visitors, folder) for each in sent]
+        except TimeoutError as error:
+            raise Refused(408, "the upload didn't come in time") from error
+        except HTTPException as error:
+            raise Refused(error.status_code, error.detail) from error
+    return JSONResponse([str(path) for path in paths])
+
+
+async def _kept(sent: UploadFile, visitor: Visitor, visitors: Visitors, folder: Path) -> Path:
+    """What is sent again, as the brush does with every stroke, is kept once."""
+    name = strip_invalid_filename_characters(Path(sent.filename or "").name)[-_NAME_LENGTH:] or "picture"
+    digest = await asyncio.to_thread(hashlib.file_digest, sent.file, "sha256")
+    digest.update(name.encode(errors="replace"))
+    path = folder / f"visitor-{visitor.name}" / digest.hexdigest() / name
+    if path in visitor.uploads:
+        visitor.uploads[path] = visitor.uploads.pop(path)  # the newest now
+        return path
+    visitors.make_room(visitor, sent.size or 0)
+    visitor.uploads[path] = sent.size or 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    await sent.seek(0)
+    with path.open("wb") as file:
+        await asyncio.to_thread(shutil.copyfileobj, sent.file, file)
+    return path
+
+
+def body_within(request: Request, most: int) -> Receive:
+    """The request's body, as far as `most` bytes.
+
+    Raises:
+        Refused: at once if it is announced as more, or else once more has come.
+    """
+    announced, read = request.headers.get("content-length", "0"), 0
+    if announced.isdigit() and int(announced) > most:
+        raise Refused(413, f"the body has {announced} bytes, and may have {most}")
+
+    async def receive() -> MutableMapping[str, Any]:
+        nonlocal read
+        message = await request.receive()
+        read += len(message.get("body", b""))
+        if read > most:
+            raise Refused(413, f"the body has more than {most} bytes, as many as it may have")
+        return message
+
+    return receive
