@@ -31,7 +31,7 @@ _log = logging.getLogger("qwen_image_gateway")
 class Observed:
     """Middleware around all others. A mistake of ours is logged with its traceback and answered 500."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, retry_after_s: int, log_addresses: bool) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, retry_after_s: int, log_addresses: bool = False) -> None:
         self._app = app
         self._metrics = metrics
         self._retry_after_s = retry_after_s

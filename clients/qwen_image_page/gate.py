@@ -23,7 +23,7 @@ COOKIE = "qwen_image_page"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,64}")
 _API = "/gradio_api"
 _OPEN = re.compile(r"/|/config/?|/theme\.css|/favicon\.ico|/manifest\.json|/(assets|static|svelte)/.+")
-_OPEN_API = re.compile(r"/(info/?|startup-events|theme\.css)")
+_OPEN_API = re.compile(r"/(info/?|theme\.css)")
 _FILE = f"{_API}/file="
 _HEARTBEAT = f"{_API}/heartbeat/"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 import shutil
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -56,15 +57,17 @@ async def _kept(sent: UploadFile, visitor: Visitor, visitors: Visitors, folder: 
     digest = await asyncio.to_thread(hashlib.file_digest, sent.file, "sha256")
     digest.update(name.encode(errors="replace"))
     path = folder / f"visitor-{visitor.name}" / digest.hexdigest() / name
-    if path in visitor.uploads:
+    if path in visitor.uploads and path.exists():
         visitor.uploads[path] = visitor.uploads.pop(path)  # the newest now
         return path
     visitors.make_room(visitor, sent.size or 0)
     visitor.uploads[path] = sent.size or 0
     path.parent.mkdir(parents=True, exist_ok=True)
     await sent.seek(0)
-    with path.open("wb") as file:
+    part = path.with_name(secrets.token_hex(8))  # the same may be on its way twice
+    with part.open("wb") as file:
         await asyncio.to_thread(shutil.copyfileobj, sent.file, file)
+    part.replace(path)
     return path
 
 

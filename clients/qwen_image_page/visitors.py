@@ -10,7 +10,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,9 +52,11 @@ class Visitor:
             self._forget(path)
 
     def _forget(self, path: Path) -> None:
-        """Each upload has a folder of its own."""
+        """Each upload has a folder of its own, in the visitor's."""
         del self.uploads[path]
         shutil.rmtree(path.parent, ignore_errors=True)
+        with suppress(OSError):  # it holds others
+            path.parent.parent.rmdir()
 
 
 class Visitors:
@@ -133,6 +135,10 @@ class Visitors:
 
     def _forget_if_gone(self, token: str) -> None:
         visitor = self._by_token.get(token)
-        if visitor is not None and not visitor.sessions:
-            visitor.forget_uploads()
-            del self._by_token[token]
+        if visitor is None or visitor.sessions:
+            return
+        if visitor.uploading:
+            asyncio.get_running_loop().call_later(self._settings.leave_s, self._forget_if_gone, token)
+            return
+        visitor.forget_uploads()
+        del self._by_token[token]

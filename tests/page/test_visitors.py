@@ -14,7 +14,7 @@ from qwen_image_page.visitors import Refused, Visitors
 def sent(visitors: Visitors, visitor, folder: Path, name: str, size: int) -> Path:
     visitors.make_room(visitor, size)
     path = folder / name / "picture.png"
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     path.write_bytes(bytes(size))
     visitor.uploads[path] = size
     return path
