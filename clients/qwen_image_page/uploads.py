@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
-import shutil
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-from gradio_client.utils import strip_invalid_filename_characters
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,7 +21,8 @@ from qwen_image_page.visitors import Refused, Visitor, Visitors
 
 _AROUND_A_FILE = 64 * 1024  # bytes of a form that aren't the file's
 _MAX_FILES = 16  # in one form
-_NAME_LENGTH = 100
+_NAME_LENGTH = 60  # characters, each of 4 bytes at most
+_STRANGE = re.compile(r"[^\w.,\- ]")
 
 
 async def upload(
@@ -53,20 +53,19 @@ async def upload(
 
 async def _kept(sent: UploadFile, visitor: Visitor, visitors: Visitors, folder: Path) -> Path:
     """What is sent again, as the brush does with every stroke, is kept once."""
-    name = strip_invalid_filename_characters(Path(sent.filename or "").name)[-_NAME_LENGTH:] or "picture"
-    digest = await asyncio.to_thread(hashlib.file_digest, sent.file, "sha256")
+    name = _STRANGE.sub("", Path(sent.filename or "").name)[-_NAME_LENGTH:].lstrip(".") or "picture"
+    content = await sent.read()
+    digest = await asyncio.to_thread(hashlib.sha256, content)
     digest.update(name.encode(errors="replace"))
     path = folder / f"visitor-{visitor.name}" / digest.hexdigest() / name
     if path in visitor.uploads and path.exists():
         visitor.uploads[path] = visitor.uploads.pop(path)  # the newest now
         return path
-    visitors.make_room(visitor, sent.size or 0)
-    visitor.uploads[path] = sent.size or 0
+    visitors.make_room(visitor, len(content))
+    visitor.uploads[path] = len(content)
     path.parent.mkdir(parents=True, exist_ok=True)
-    await sent.seek(0)
     part = path.with_name(secrets.token_hex(8))  # the same may be on its way twice
-    with part.open("wb") as file:
-        await asyncio.to_thread(shutil.copyfileobj, sent.file, file)
+    await asyncio.to_thread(part.write_bytes, content)
     part.replace(path)
     return path
 

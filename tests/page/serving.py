@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import fastapi
 import httpx
 import uvicorn
 
@@ -16,7 +17,7 @@ SESSION = "somebody"
 
 
 @contextlib.contextmanager
-def serving(app) -> Iterator[str]:
+def serving(app: fastapi.FastAPI) -> Iterator[str]:
     """Its address, while it is served from a thread."""
     port = Ports.free().http
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=1))

@@ -6,6 +6,7 @@ import json
 import re
 import socketserver
 import warnings
+from pathlib import Path
 
 import fastapi
 import httpx
@@ -167,6 +168,13 @@ def generate(visitor, **values):
             if "process_completed" in line:
                 return json.loads(line.removeprefix("data:"))
     raise AssertionError("the event has no end")
+
+
+@pytest.mark.parametrize("name", ["..", "../../out.png", "/etc/out.png", "ü" * 300 + ".png", "a\\b.png"])
+def test_an_upload_stays_in_the_pages_folder_whatever_its_name(visitor, name):
+    (path,) = visitor.post("/page/gradio_api/upload", files={"files": (name, b"picture", "image/png")}).json()
+    assert Path(path).resolve().is_relative_to(private_folder().resolve())
+    assert Path(path).read_bytes() == b"picture"
 
 
 def test_parts_that_are_not_the_pages_leave_nothing(visitor):
