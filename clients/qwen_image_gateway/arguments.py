@@ -57,7 +57,9 @@ def _from_environment(typed: Sequence[str]) -> list[str]:
     for action in _parser()._actions:
         flag = action.option_strings[-1]
         value = os.environ.get(variable_of(flag), "")
-        if not value or any(each == flag or each.startswith(f"{flag}=") for each in typed):
+        if action.default == argparse.SUPPRESS or not value:  # --help and --version are no settings
+            continue
+        if any(each == flag or each.startswith(f"{flag}=") for each in typed):
             continue
         if action.nargs == 0:
             found += [flag] if _is_on(variable_of(flag), value) else []
