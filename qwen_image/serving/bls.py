@@ -18,6 +18,7 @@ KINDS = {"INVALID_ARG": InvalidRequest, "UNAVAILABLE": Unavailable, "NOT_FOUND":
 STATUS_IN_WORDS = re.compile(r" \[[A-Z_]+\]$")  # that `error_response` of the model called put there
 SHUTTING_DOWN = "Server not ready"  # Triton's words to a model that calls another while the server stops
 NOT_READY = ("is not ready", "has no available versions", "is not found")  # and of a model that is not loaded
+PROCESS_LOST = "is not healthy"  # and of one whose process is dead, or stopped
 
 
 async def call(
@@ -66,6 +67,11 @@ def _error(model: str, error: Any) -> QwenImageError:
     LOG.warning("a call of %s failed in Triton: %s", model, message)
     if SHUTTING_DOWN in message:
         return Unavailable("the server is shutting down; send the request again elsewhere")
+    if PROCESS_LOST in message:
+        return Unavailable(
+            f"the process of the model {model} is dead or does not answer, and the server must be started again; "
+            "send the request again then, or elsewhere"
+        )
     if any(words in message for words in NOT_READY):
         return Unavailable(f"the model {model} is not ready; send the request again later")
     return QwenImageError(f"a call of the model {model} failed; the server's log has the reason")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image.denoise import Advance, Latents
-from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError, Unavailable
+from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError
 from qwen_image.log_text import short_id
+from qwen_image.retry import retry
 from qwen_image.rounds import Rounds
 from qwen_image.serving.backend import log_request
 from qwen_image.serving.bls import call
 from qwen_image.serving.job import Image
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.picture_tokens import PictureTokens
-
-TRIES = 4  # a call is made again when a dit instance died: the state is here, not there
-PAUSE_S = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -61,13 +59,19 @@ class DitClient:
         self._metrics = metrics
         self._rounds: Rounds[Step, Latents] = Rounds(self._send, max_pack, dit_instances)
 
-    def advance_for(self, image: Image, pictures: PictureTokens, request_id: str) -> Advance:
-        """The function that carries this image's latents through the transformer."""
+    def advance_for(
+        self, image: Image, pictures: PictureTokens, request_id: str, check_wanted: Callable[[], None]
+    ) -> Advance:
+        """The function that carries this image's latents through the transformer.
+
+        `check_wanted` raises once nobody waits for the image: then a step that failed is not tried again.
+        """
         held = Held(image, pictures, request_id)
 
         async def advance(latents: Latents | None, sigmas: NDArray[np.float32]) -> Latents:
             start = time.perf_counter()
-            advanced = await self._rounds.run(Step(held, latents, sigmas))
+            step = Step(held, latents, sigmas)
+            advanced = await retry(lambda: self._rounds.run(step), check_wanted)  # in a round of its own each time
             self._metrics.add("qwen_image_step_seconds_total", time.perf_counter() - start)
             self._metrics.add("qwen_image_step_calls_total")
             return advanced
@@ -80,27 +84,18 @@ class DitClient:
             return [await self._send_alone(steps[0])]
         try:
             return await self._call(steps)
-        except QwenImageError as error:
-            if isinstance(error, NotHeld):
-                for step in steps:
-                    step.held.has_sent_states = False
+        except QwenImageError:
             return await asyncio.gather(*map(self._send_alone, steps))
 
     async def _send_alone(self, step: Step) -> Latents | Exception:
-        error: QwenImageError = QwenImageError("the call of dit was never made")
-        for attempt in range(TRIES):
-            try:
-                return (await self._call([step]))[0]
-            except NotHeld as miss:
-                error, step.held.has_sent_states = miss, False
-            except (InvalidRequest, Unavailable) as final:
-                return final
-            except QwenImageError as failed:
-                error, step.held.has_sent_states = failed, False  # whoever takes over starts without them
+        try:
+            return (await self._call([step]))[0]
+        except QwenImageError as error:
+            step.held.has_sent_states = False
+            if not isinstance(error, InvalidRequest | NotHeld):
                 self._metrics.add("qwen_image_failed_steps_total")
-                log_request(step.held.request_id, f"a step failed: {failed}", level=logging.WARNING)
-                await asyncio.sleep(PAUSE_S * attempt)  # another instance may take it at once
-        return error
+                log_request(step.held.request_id, f"a step failed: {error}", level=logging.WARNING)
+            return error
 
     async def _call(self, steps: Sequence[Step]) -> Sequence[Latents]:
         request_ids = dict.fromkeys(step.held.request_id for step in steps)

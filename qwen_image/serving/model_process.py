@@ -1,13 +1,15 @@
 """The processes of a server's models: each says that it is warm, and takes that back when it ends in order.
 
 It says so by a file in the folder that this server's processes share; the file's name is all of it, so nobody reads
-half of one. A file whose process is gone is left by a process that died.
+half of one. A file whose process is gone is left by a process that died. A thread of Python touches it every second,
+a heartbeat: it stops if the process is stopped, or stuck in a call that never lets another thread run.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import threading
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from qwen_image.cancellation import sockets_folder
 from qwen_image.grants import SECRET_NAME
 
 SUFFIX = ".warm"
+BEAT_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +45,33 @@ class ModelProcess:
     def file_name(self) -> str:
         return "-".join(map(str, astuple(self))) + SUFFIX
 
+    def last_beat(self, folder: Path) -> int | None:
+        """When its heart last beat, in nanoseconds of the file system's clock; None if it has ended in order."""
+        try:
+            return (folder / self.file_name).stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
 
-def be_watched(model: str) -> None:
+
+def be_watched(model: str, *, beat_every_s: float = BEAT_EVERY_S) -> None:
     """From now on, warm, this process is one that the server can't do without: the watchdog looks whether it lives."""
     process = ModelProcess.of(model, os.getpid(), os.getppid())
     file = sockets_folder() / process.file_name
     file.touch()
+    is_ending = threading.Event()
+
+    def beat() -> None:
+        while not is_ending.wait(beat_every_s):
+            with suppress(FileNotFoundError):  # taken away from outside; the process is watched no more
+                os.utime(file)
+
+    heart = threading.Thread(target=beat, name="heartbeat", daemon=True)
+    heart.start()
 
     def end_in_order() -> None:
         if os.getpid() == process.pid:  # not a child that inherited this
+            is_ending.set()
+            heart.join()
             file.unlink(missing_ok=True)
             if not any(file.parent.glob(f"*{SUFFIX}")):
                 (file.parent / SECRET_NAME).unlink(missing_ok=True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ class SamplerModel:
             await self._answer_every_step(job, ticket, sender)
         else:
             last: list[State] = []
-            async for last in self._states(job):  # noqa: B007 - only the last states are wanted
+            async for last in self._states(job, ticket):  # noqa: B007 - only the last states are wanted
                 self._check_wanted(ticket, job)
             sender.send(response(**self._outputs(job, last)), flags=FINAL)
         log_request(job.request_id, "done")
@@ -146,7 +147,7 @@ class SamplerModel:
         """A preview is decoded while the next step is computed, one at a time: the VAE never falls behind."""
         preview: asyncio.Task[None] | None = None
         try:
-            async for states in self._states(job):
+            async for states in self._states(job, ticket):
                 if preview is not None:
                     await preview
                 preview = asyncio.ensure_future(self._send_preview(job, states, sender))
@@ -174,10 +175,11 @@ class SamplerModel:
         (image,) = await call("vae_decoder", {"latents": latents, **job.decoder_inputs}, ["image"], job.request_id)
         return image
 
-    def _states(self, job: Job) -> AsyncIterator[list[State]]:
-        return together([self._walk(image, job.request_id) for image in job.images])
+    def _states(self, job: Job, ticket: Ticket) -> AsyncIterator[list[State]]:
+        check_wanted = partial(self._check_wanted, ticket, job)
+        return together([self._walk(image, job.request_id, check_wanted) for image in job.images])
 
-    async def _walk(self, image: Image, request_id: str) -> AsyncIterator[State]:
+    async def _walk(self, image: Image, request_id: str, check_wanted: Callable[[], None]) -> AsyncIterator[State]:
         family = self._checkpoint.family
         pictures = await picture_tokens(
             image, request_id, are_references=family.edit is not None, vae_scale_factor=family.vae_scale_factor
@@ -186,9 +188,8 @@ class SamplerModel:
             num_inference_steps=image.num_inference_steps, image_tokens=image.image_tokens, sigmas=image.sigmas
         )[image.first_step :]
         tokens = image.image_tokens + pictures.reference_tokens
-        async for state in denoise(
-            self._dit.advance_for(image, pictures, request_id), sigmas, lambda: self._steps_per_call(tokens)
-        ):
+        advance = self._dit.advance_for(image, pictures, request_id, check_wanted)
+        async for state in denoise(advance, sigmas, lambda: self._steps_per_call(tokens)):
             check_finite(state.latents, "dit", f"latents after step {state.step} of {image.steps}")
             yield state
 
@@ -198,7 +199,7 @@ class SamplerModel:
         return steps_per_call(self._tokens_per_call_alone if is_alone else self._tokens_per_call, image_tokens)
 
     def _check_wanted(self, ticket: Ticket, job: Job) -> None:
-        """Between two calls of `dit`, and while it waits for a place: whether anybody still waits for this."""
+        """Between two calls of `dit`, failed ones too, and in the queue: whether anybody still waits for this."""
         if ticket.is_cancelled:
             raise Cancelled(f"request {ticket.request_id} was cancelled")
         job.deadline.check()

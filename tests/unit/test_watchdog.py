@@ -14,6 +14,14 @@ from qwen_image.serving.watchdog import Watchdog
 
 DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); sys.stdin.read()"
 MARKED = "from qwen_image.serving.model_process import be_watched; be_watched('dit'); "
+BEATING = """
+import ctypes, sys
+from qwen_image.serving.model_process import be_watched
+be_watched("dit", beat_every_s=0.05)
+print(flush=True)
+sys.stdin.readline()
+ctypes.PyDLL(None).sleep(600)
+"""
 SOON_S = 60
 
 
@@ -38,10 +46,10 @@ def watch(tmp_path):
     """Starts a watchdog over models' processes; it looks often and waits for little."""
     watchdogs = []
 
-    def watch(server, models) -> Watchdog:
+    def watch(server, models, **options) -> Watchdog:
         for model, process in models:
             (tmp_path / ModelProcess.of(model, process.pid, server.pid).file_name).touch()
-        watchdogs.append(Watchdog(tmp_path, server.pid, look_every_s=0.01, kill_after_s=0.2))
+        watchdogs.append(Watchdog(tmp_path, server.pid, look_every_s=0.01, kill_after_s=0.2, **options))
         return watchdogs[-1]
 
     yield watch
@@ -65,21 +73,39 @@ def test_a_server_that_waits_for_the_dead_is_killed(start, watch):
     assert server.wait(SOON_S) == -signal.SIGKILL
 
 
-def test_a_dit_that_has_another_process_goes_on(start, watch, caplog):
-    server, dit, other_dit = start(), start(), start()
-    watch(server, [("dit", dit), ("dit", other_dit)])
-    dit.kill()
-    while "another process of its model goes on" not in caplog.text:
-        assert server.poll() is None
-    other_dit.kill()
+@pytest.mark.parametrize("model", ["dit", "validator"])
+def test_a_second_instance_saves_no_model_since_triton_goes_on_asking_the_first(start, watch, model):
+    server, instance, other_instance = start(), start(), start()
+    watch(server, [(model, instance), (model, other_instance)])
+    instance.kill()
     assert server.wait(SOON_S) == -signal.SIGTERM
 
 
-def test_a_second_instance_saves_no_model_whose_calls_are_not_made_again(start, watch):
-    server, validator, other_validator = start(), start(), start()
-    watch(server, [("validator", validator), ("validator", other_validator)])
-    validator.kill()
+def stop(process) -> None:
+    process.send_signal(signal.SIGSTOP)
+
+
+def take_the_interpreter(process) -> None:
+    """By a call that lets no other thread of Python run."""
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("hang", [stop, take_the_interpreter])
+def test_a_server_whose_model_hangs_is_ended(start, watch, tmp_path, monkeypatch, caplog, hang):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    server, dit = start(), start(sys.executable, "-c", BEATING)
+    assert dit.stdout.readline()
+    (own,) = tmp_path.glob("*/dit-*.warm")
+    process = ModelProcess.of("dit", dit.pid, server.pid)
+    (tmp_path / process.file_name).hardlink_to(own)  # as if this server were its parent
+    first = process.last_beat(tmp_path)
+    while process.last_beat(tmp_path) == first:
+        assert dit.poll() is None
+    watch(server, [], hangs_after_s=1.0)
+    hang(dit)
     assert server.wait(SOON_S) == -signal.SIGTERM
+    assert f"model process hangs: {process}; Triton does not start it again" in caplog.text
 
 
 def test_a_process_that_takes_its_file_back_has_ended_in_order(start, watch, tmp_path):
