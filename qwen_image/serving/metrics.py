@@ -15,7 +15,10 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "qwen_image_images_in_flight": (GAUGE, "Images being denoised now"),
     "qwen_image_images_waiting": (GAUGE, "Images that wait for a place"),
     "qwen_image_cancelled_images_total": (COUNTER, "Images ended by their request id"),
-    "qwen_image_refused_images_total": (COUNTER, "Images refused for want of room, at their timeout or at shutdown"),
+    "qwen_image_refused_images_total": (
+        COUNTER,
+        "Images refused for want of room, at their timeout or shutdown, or as a process was lost",
+    ),
     "qwen_image_failed_steps_total": (COUNTER, "Calls of dit that failed for no fault of the request"),
     "qwen_image_not_finite_images_total": (COUNTER, "Images that failed because a model computed NaN or infinity"),
     "qwen_image_step_seconds_total": (
