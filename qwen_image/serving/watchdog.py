@@ -21,7 +21,7 @@ from qwen_image.serving.model_process import ModelProcess, started_at, watched_p
 LOOK_EVERY_S = 1.0
 KILL_AFTER_S = 5.0  # samplers that live use it to refuse their images; what was lost with its process never answers
 DEAD_AFTER_LOOKS = 2  # a stopping server may kill a process of which it hears nothing, just before it ends this one
-HANGS_AFTER_S = 15.0  # without a heartbeat, in looks of a watchdog that may have been stopped with the others
+HANGS_AFTER_S = 30.0  # without a heartbeat, in looks of a watchdog that may have been stopped with the others
 DIED, HANGS = "died", "hangs"
 _log = logging.getLogger("qwen_image.serving")
 
