@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from qwen_image_client import GeneratedImage
+from qwen_image_gateway.data_urls import data_url
 from qwen_image_gateway.fields import Fields, OutputFormat
 from qwen_image_gateway.pictures import encoded
 
@@ -57,7 +58,8 @@ class Usage(BaseModel):
 class Picture(BaseModel):
     """One picture."""
 
-    b64_json: str
+    b64_json: str | None = Field(description="The file; null where url was asked for.")
+    url: str | None = Field(description="A data URL that holds the file; null unless it was asked for.")
     seed: int
     recipe: dict[str, Any] = Field(description="What it was made from, as its PNG holds it.")
 
@@ -85,7 +87,13 @@ async def pictures_of(images: Sequence[GeneratedImage], fields: Fields) -> Pictu
 
 
 async def _picture(image: GeneratedImage, fields: Fields) -> Picture:
-    return Picture(b64_json=await base64_of(image, fields), seed=image.seed, recipe=recipe_of(image))
+    content, as_url = await base64_of(image, fields), fields.response_format == "url"
+    return Picture(
+        b64_json=None if as_url else content,
+        url=data_url(fields.file_format, content) if as_url else None,
+        seed=image.seed,
+        recipe=recipe_of(image),
+    )
 
 
 async def base64_of(image: GeneratedImage, fields: Fields) -> str:

@@ -20,7 +20,7 @@ from qwen_image_gateway.metrics import Metrics
 from qwen_image_gateway.observing import REQUEST_ID, Observed
 from qwen_image_gateway.origins import SameOrigin
 from qwen_image_gateway.page import mount_page
-from qwen_image_gateway.routes import health, images, models
+from qwen_image_gateway.routes import chat, health, images, models
 from qwen_image_gateway.service import Service
 from qwen_image_gateway.settings import GatewaySettings
 from qwen_image_gateway.tracing import Tracing
@@ -45,7 +45,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan(settings, tracing),
     )
-    for routes in (images, models, health):
+    for routes in (images, chat, models, health):
         app.include_router(routes.router)
     app.add_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
     answer_errors(app, settings.retry_after_s)

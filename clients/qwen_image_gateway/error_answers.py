@@ -29,7 +29,7 @@ class ErrorResponse(JSONResponse):
         headers = dict(error.headers or {})
         if error.status_code in RETRY_STATUSES:
             headers["retry-after"] = str(retry_after_s)
-        if error.status_code in (401, 408, 413, 429):
+        if error.status_code in (401, 408, 413, 415, 429):
             headers["connection"] = "close"
         super().__init__(error.body(), error.status_code, headers)
         self._code, self._param = error.code, error.param

@@ -26,15 +26,8 @@ _log = logging.getLogger("qwen_image_gateway")
 RETRY_STATUSES = (429, 503)
 CODES = (
     *("invalid_value", "unknown_field", "missing_field", "missing_body", "invalid_json", "invalid_form"),
-    *(
-        "bad_request",
-        "wrong_checkpoint",
-        "invalid_request_id",
-        "cancelled",
-        "invalid_api_key",
-        "cross_origin",
-        "host_not_allowed",
-    ),
+    *("bad_request", "unsupported_encoding", "wrong_checkpoint", "invalid_request_id", "cancelled"),
+    *("invalid_api_key", "cross_origin", "host_not_allowed"),
     *("model_not_found", "not_found", "method_not_allowed", "body_too_slow", "body_too_large", "picture_too_large"),
     *("gateway_busy", "queue_full", "caller_left", "answer_not_read", "internal_error"),
     *("triton_failed", "not_ready", "connection_lost", "timeout"),

@@ -15,12 +15,12 @@ LARGEST_SEED = 2**63 - 1
 LARGEST_INT32 = 2**31 - 1
 
 
-def _from_form(value: object) -> object:
-    """JSON's own words for yes and no, and no other."""
-    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+def _known_format(value: object) -> object:
+    """Written as people write it: PNG, jpg."""
+    return {"jpg": "jpeg"}.get(value.lower(), value.lower()) if isinstance(value, str) else value
 
 
-Flag = Annotated[bool, BeforeValidator(_from_form), Field(strict=True)]
+NO_EFFECT = "Accepted, without effect."
 
 
 class Fields(BaseModel):
@@ -34,14 +34,25 @@ class Fields(BaseModel):
     size: str | None = Field(
         None, pattern=r"^(auto|[1-9][0-9]{1,4}x[1-9][0-9]{1,4})$", description="WIDTHxHEIGHT in pixels, or auto."
     )
-    response_format: Literal["b64_json"] | None = Field(None, description="Pictures come as base64 only.")
-    output_format: OutputFormat | None = Field(None, description="png if left out; it alone holds the recipe.")
-    output_compression: int | None = Field(
-        None, ge=0, le=100, description="The quality of jpeg and webp, 100 if left out."
+    response_format: Literal["b64_json", "url"] | None = Field(
+        None, description="b64_json if left out; url answers with data URLs."
     )
-    quality: Literal["auto"] | None = None
-    background: Literal["auto", "opaque"] | None = None
-    moderation: Literal["auto"] | None = None
+    output_format: Annotated[OutputFormat, BeforeValidator(_known_format)] | None = Field(
+        None, description="png if left out."
+    )
+    output_compression: int | None = Field(
+        None, ge=0, le=100, description="The quality of jpeg and webp, 100 if left out; png has none."
+    )
+    quality: Literal["auto", "low", "medium", "high", "standard", "hd"] | None = Field(None, description=NO_EFFECT)
+    style: Literal["vivid", "natural"] | None = Field(None, description=NO_EFFECT)
+    background: Literal["auto", "opaque"] | None = Field(None, description="Images are always opaque.")
+    moderation: Literal["auto", "low"] | None = Field(None, description=NO_EFFECT)
+    input_fidelity: Literal["low", "high"] | None = Field(None, description=NO_EFFECT)
+    safety_identifier: str | None = Field(None, max_length=256, description=NO_EFFECT)
+    vae_use_slicing: bool | None = Field(None, description=NO_EFFECT)
+    vae_use_tiling: bool | None = Field(None, description=NO_EFFECT)
+    generator_device: str | None = Field(None, max_length=64, description=f"{NO_EFFECT} Noise comes from the CPU.")
+    bot_task: str | None = Field(None, max_length=64, description=NO_EFFECT)
     stream: bool | None = Field(None, description="Answer with server-sent events.")
     partial_images: int | None = Field(None, ge=0, le=3, description="Previews on the way, streaming only.")
     user: str | None = Field(None, max_length=256, description="Written to the gateway's log.")
@@ -81,16 +92,9 @@ class Fields(BaseModel):
         return int(width), int(height)
 
 
-class GenerationFields(Fields):
-    """The JSON body of /v1/images/generations. Types are taken as they stand: "4" is no number."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
 class EditFields(Fields):
-    """The texts in the form of /v1/images/edits, beside the pictures."""
+    """What /v1/images/edits takes beside the pictures."""
 
-    stream: Flag | None = Field(None, description="Answer with server-sent events.")
     strength: float | None = Field(
         None,
         gt=0,
@@ -117,20 +121,12 @@ def check_together(fields: Fields) -> None:
         raise invalid("partial_images are sent in streams only: add stream=true", "partial_images")
     if fields.stream and (fields.n or 1) > 1:
         raise invalid(f"n={fields.n} in a stream: its events don't say which picture they are of; ask n times", "n")
-    if fields.output_compression is not None and fields.file_format == "png":
-        raise invalid("output_compression is for output_format jpeg and webp: png loses nothing", "output_compression")
-
-
-def edit_form_schema() -> dict[str, Any]:
-    """The form's schema: its texts, and its files. A form has no null."""
-    schema = EditFields.model_json_schema()
-    for field in schema["properties"].values():
-        for choice in field.pop("anyOf", ()):
-            if choice.get("type") != "null":
-                field.update(choice)
-        field.pop("default", None)
-    picture = {"type": "string", "format": "binary"}
-    pictures = {"type": "array", "items": picture, "minItems": 1, "maxItems": 16}
-    schema["properties"] |= {"image": pictures, "image[]": pictures, "mask": picture}
-    schema["anyOf"] = [{"required": ["image"]}, {"required": ["image[]"]}]
-    return schema
+    if fields.stream and fields.response_format == "url":
+        raise invalid("response_format=url in a stream: its events hold b64_json; leave it out", "response_format")
+    last_seed = (fields.seed or 0) + (fields.n or 1) - 1
+    if last_seed > LARGEST_SEED:
+        raise invalid(
+            f"seed={fields.seed} with n={fields.n}: the last image would have seed {last_seed}, at most {LARGEST_SEED} "
+            "is taken",
+            "seed",
+        )

@@ -20,6 +20,7 @@ from qwen_image_gateway.writing import NotReadError, Writing
 
 GENERATIONS = "/v1/images/generations"
 EDITS = "/v1/images/edits"
+CHAT = "/v1/chat/completions"
 DISCARD_S = 5.0  # for reading what nobody will look at
 PAUSE_S = 0.5  # the longest wait for the next part of it
 
@@ -30,7 +31,8 @@ class Limits:
     def __init__(self, app: ASGIApp, settings: GatewaySettings) -> None:
         self._app = app
         self._settings = settings
-        self._body_bytes = {GENERATIONS: settings.max_json_bytes, EDITS: settings.max_upload_bytes}
+        with_pictures = dict.fromkeys((EDITS, CHAT), settings.max_upload_bytes)
+        self._body_bytes = {GENERATIONS: settings.max_json_bytes, **with_pictures}
         self._in_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,7 +10,7 @@ from qwen_image_gateway.errors import CODES
 
 _SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 _METHODS = ("GET", "POST", "OPTIONS", "HEAD")
-_PAINTING = ("/v1/images/generations", "/v1/images/edits")
+_PAINTING = ("/v1/images/generations", "/v1/images/edits", "/v1/chat/completions")
 _ROUTES = (*_PAINTING, "/v1/models", "/health", "/health/ready", "/metrics")
 _OTHER = "other"  # for whatever callers make up: each label would be a series of its own
 

@@ -78,8 +78,8 @@ class Observed:
         """What a caller has sent is shown as a literal, so that it can't begin a line."""
         if (param := scope.get(ERROR_PARAM)) is not None:
             yield f"field {param[:_SHOWN]!r}"
-        if USER in scope:
-            yield f"user {scope[USER]!r}"
+        if (user := scope.get(USER)) is not None:
+            yield f"user {user!r}"
         if self._log_addresses and scope.get("client"):
             yield f"from {scope['client'][0]}"
 

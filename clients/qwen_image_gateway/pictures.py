@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from io import BytesIO
 
 from PIL import Image
@@ -31,6 +32,12 @@ def check_picture(name: str, content: bytes, max_pixels: int) -> None:
             "picture_too_large",
             name,
         )
+
+
+def check_pictures(contents: Iterable[bytes], max_pixels: int, name: str = "image") -> None:
+    """Each as `check_picture` does; not on the event loop: a PNG's header may hold 64 MiB of packed text."""
+    for content in contents:
+        check_picture(name, content, max_pixels)
 
 
 def _size(content: bytes) -> tuple[int, int] | None:

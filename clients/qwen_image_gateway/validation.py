@@ -9,10 +9,7 @@ from qwen_image_gateway.errors import ApiError, invalid
 
 _SHOWN = 60  # characters of a value that isn't allowed
 _WHY = {
-    "response_format": "no picture is kept here that a URL could lead to",
     "background": "pictures have no transparency",
-    "quality": "num_inference_steps decides about it",
-    "moderation": "the gateway moderates nothing",
     "size": "the text is WIDTHxHEIGHT or auto",
 }
 _BODY = ("body", "query", "path")
@@ -23,10 +20,6 @@ def error_from_validation(errors: Sequence[Any]) -> ApiError:
     first = errors[0]
     param = ".".join(str(part) for part in first["loc"] if part not in _BODY) or None
     match first["type"]:
-        case "json_invalid":
-            return invalid(f"the body is no JSON: {first['ctx']['error']}", None, "invalid_json")
-        case "missing" if param is None:
-            return invalid("the body is missing: send a JSON object with a prompt", None, "missing_body")
         case "missing":
             return invalid(f"{param} is missing", param, "missing_field")
         case "extra_forbidden":
@@ -36,8 +29,6 @@ def error_from_validation(errors: Sequence[Any]) -> ApiError:
 
 
 def _words(param: str | None, error: Any) -> str:
-    if param is None:
-        return f"the body must be a JSON object, sent with content-type: application/json: {error['msg']}"
     value = repr(error["input"])
     shown = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
     why = f" ({_WHY[param]})" if param in _WHY else ""
