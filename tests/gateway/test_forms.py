@@ -38,7 +38,7 @@ def test_a_form_that_is_cut_off_is_refused(gateway, closing):
 @pytest.mark.parametrize(
     ("part", "param", "words"),
     [
-        (b'name="prompt"\r\n\r\n' + "一只狗".encode("gbk"), "prompt", "no UTF-8 from byte 0 on"),
+        (b'name="prompt"\r\n\r\n' + "一只狗".encode("gbk"), "prompt", "prompt is no UTF-8"),
         (b'name="prompt"\r\nContent-Type: text/plain; charset=gbk\r\n\r\na dog', "prompt", "sent in gbk"),
         (b'name="image"; filename="' + "狗".encode("gbk") + b'.png"\r\n\r\nx', "the file name of image", "no UTF-8"),
         (b'name="' + "狗".encode("gbk") + b'"\r\n\r\nx', "a field's name", "no UTF-8"),
