@@ -17,7 +17,8 @@ from build.export_block import export_block
 from build.export_vae import export_vae
 from build.onnx_export import data_path
 from build.staging import staged
-from qwen_image.checkpoint import Checkpoint, read_json
+from qwen_image.checkpoint import Checkpoint
+from qwen_image.checkpoint_files import read_json
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.weights import CheckpointWeights
 from qwen_image.engines.fingerprint import config_fingerprint, weights_fingerprint

@@ -23,10 +23,11 @@ from build.options import add_repository_options, chosen_profile, picked, profil
 from build.settings import PROFILES, Settings
 from build.staging import staged
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.checkpoint_checks import check_weights
+from qwen_image.checkpoint_checks import WEIGHTED
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
 from qwen_image.params import Limits
+from qwen_image.weight_checks import check_weights
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "model_repository"
 RENDERED = (".pbtxt", ".json")
@@ -46,11 +47,11 @@ def render_repository(
 
     `engines` are the manifests of the engines that the settings ask for. RenderError: a placeholder without a value, a
     value without a placeholder, a config that Triton would refuse. EngineError: an engine that is not for this.
-    CheckpointError: there are no weights, and the settings want them.
+    CheckpointError: the weights are missing or not those of the configurations, and the settings want them.
     """
     settings, limits = settings or Settings(), limits or Limits()
     if settings.load_format.reads_files:
-        check_weights(checkpoint)
+        check_weights(checkpoint, WEIGHTED)
     compiled = checked(checkpoint, settings, limits, engines)
     with staged(output) as staging:
         templates = templates_of(settings, checkpoint.family)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from dataclasses import dataclass, replace
@@ -11,9 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from qwen_image.checkpoint_checks import AREA_KEYS, DEFAULT_SIZE_KEY, check_checkpoint, check_weights
+from qwen_image.checkpoint_checks import AREA_KEYS, DEFAULT_SIZE_KEY, WEIGHTED, check_checkpoint
+from qwen_image.checkpoint_files import read_json
 from qwen_image.errors import CheckpointError
 from qwen_image.families import FAMILIES, Edit, Family
+from qwen_image.weight_checks import check_weights
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ class Checkpoint:
 def open_checkpoint(folder: str | Path, *, needs_weights: bool = True) -> Checkpoint:
     """Check a local folder and return it. CheckpointError says what is missing, of another class or does not fit.
 
-    Without `needs_weights` the files of weights may be missing: for who loads none, or random ones.
+    Of weights only headers are read. Without `needs_weights` their files may be missing: for who loads none, or random
+    ones.
     """
     folder = Path(folder)
     index = folder / "model_index.json"
@@ -91,7 +93,7 @@ def open_checkpoint(folder: str | Path, *, needs_weights: bool = True) -> Checkp
     checkpoint = Checkpoint(folder, _family(read_json(index), index))
     check_checkpoint(checkpoint)
     if needs_weights:
-        check_weights(checkpoint)
+        check_weights(checkpoint, WEIGHTED)
     return checkpoint
 
 
@@ -129,19 +131,6 @@ def _download(name: str, revision: str, needs_weights: bool) -> Path:
         raise CheckpointError(
             f"checkpoint '{name}' is no folder here, and Hugging Face gives no revision {revision} of it: {reason}"
         ) from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. CheckpointError if there is none."""
-    try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} can't be read as JSON: {error}") from error
-    if not isinstance(contents, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {type(contents).__name__}")
-    return contents
 
 
 def _family(contents: dict[str, Any], index: Path) -> Family:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qwen_image.checkpoint_files import has_weights_name, refuse_pointer
 from qwen_image.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 WEIGHTED = ("transformer", "vae", "text_encoder")
 COMPONENTS = (*WEIGHTED, "tokenizer", "scheduler")
-WEIGHT_PATTERNS = ("*.safetensors", "*.safetensors.index.json")
 VOCABULARIES = ("tokenizer.json", "vocab.json")
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
 UNKNOWN_FLAGS = ("guidance_embeds", "use_additional_t_cond", "use_layer3d_rope")  # of a transformer's configuration
@@ -38,15 +38,6 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
     _check_areas(checkpoint)
 
 
-def check_weights(checkpoint: Checkpoint) -> None:
-    """CheckpointError unless every component that has weights has them in files."""
-    for folder in (checkpoint.folder / component for component in WEIGHTED):
-        if not any(any(folder.glob(pattern)) for pattern in WEIGHT_PATTERNS):
-            raise CheckpointError(
-                f"{folder} has no weights (*.safetensors); other formats are not read, and load_format=dummy needs none"
-            )
-
-
 def _check_component(checkpoint: Checkpoint, component: str) -> None:
     contents = checkpoint.index
     folder = checkpoint.folder / component
@@ -65,6 +56,9 @@ def _check_component(checkpoint: Checkpoint, component: str) -> None:
 
 def _check_files(checkpoint: Checkpoint, component: str) -> None:
     folder = checkpoint.folder / component
+    for file in folder.iterdir():
+        if file.is_file() and not has_weights_name(file):
+            refuse_pointer(file)
     if component == "processor" and not any((folder / name).is_file() for name in PREPROCESSORS):
         raise CheckpointError(f"{folder} has neither {' nor '.join(PREPROCESSORS)}")
     if component in ("tokenizer", "processor"):

@@ -12,21 +12,18 @@ import shutil
 from pathlib import Path
 
 from qwen_image.checkpoint import Checkpoint
+from qwen_image.checkpoint_files import has_weights_name, index_file, weight_files
 from qwen_image.errors import CheckpointError
 
 NEW = ".new-"  # begins the names of links that are not in place yet, which may be another process's
 
 
-def encoder_folder(checkpoint: Checkpoint, cache: Path) -> Path:
+def encoder_folder(checkpoint: Checkpoint, cache: Path, *, with_weights: bool = True) -> Path:
     """Links to the files of the text encoder and of its tokenizer or processor, in a folder of `cache`.
 
     Servers that start at once over one checkpoint make the same links. CheckpointError if they can't be written.
     """
-    files = {
-        file.name: file
-        for folder in (checkpoint.tokenizer_folder, checkpoint.folder / "text_encoder")  # the latter's config.json
-        for file in folder.resolve().iterdir()
-    }
+    files = _files(checkpoint, with_weights)
     folder = cache / hashlib.sha256(bytes(checkpoint.folder.resolve())).hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,6 +38,19 @@ def encoder_folder(checkpoint: Checkpoint, cache: Path) -> Path:
             f"{cache} can't be written ({error}): set VLLM_CACHE_ROOT to a folder that can"
         ) from error
     return folder
+
+
+def _files(checkpoint: Checkpoint, with_weights: bool) -> dict[str, Path]:
+    """By name. vLLM reads every file of weights that it finds, so those that transformers would not load stay out."""
+    encoder = checkpoint.folder.resolve() / "text_encoder"
+    others = {
+        file.name: file
+        for folder in (checkpoint.tokenizer_folder.resolve(), encoder)  # the latter's config.json
+        for file in folder.iterdir()
+        if not has_weights_name(file)
+    }
+    weights = [*weight_files(encoder), index_file(encoder)] if with_weights else []
+    return others | {file.name: file for file in weights if file is not None}
 
 
 def _remove_dead(cache: Path) -> None:

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from qwen_image.checkpoint import Checkpoint
+from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.condition_pictures import ConditionPicture, ConditionTokens
 from qwen_image.encoder_files import encoder_folder
 from qwen_image.states_cache import StatesCache
 from qwen_image.tokenization import PromptTokenizer
+from qwen_image.weight_checks import check_weights
 
 ENGINE_KEYS_WE_SET = frozenset(
     {"model", "tokenizer", "runner", "pooler_config", "enable_prefix_caching", "max_model_len"}
@@ -58,7 +59,11 @@ class TextEncoder:
 
         self._tokenize = PromptTokenizer.load(checkpoint)
         self._condition_tokens = ConditionTokens.load(checkpoint)
-        folder = str(encoder_folder(checkpoint, Path(envs.VLLM_CACHE_ROOT) / "qwen_image"))
+        reads_files = engine_arguments.get("load_format") != LoadFormat.DUMMY
+        if reads_files:
+            check_weights(checkpoint, ["text_encoder"])
+        cache = Path(envs.VLLM_CACHE_ROOT) / "qwen_image"
+        folder = str(encoder_folder(checkpoint, cache, with_weights=reads_files))
         self._engine = LLM(
             **{"model": folder, "tokenizer": folder, **engine_arguments, **self._room()},
             runner="pooling",

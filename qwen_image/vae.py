@@ -25,6 +25,7 @@ from torch.nn import functional
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.finite import check_finite, not_finite
+from qwen_image.weight_checks import check_weights
 
 Vae: TypeAlias = Any  # AutoencoderKLQwenImage, whose types don't show what it holds
 _ATTENTION_PARTS = 4
@@ -167,6 +168,7 @@ def load_vae(
         with torch.device("meta"):
             vae = AutoencoderKLQwenImage.from_config(checkpoint.config("vae")).type(dtype)
         return _filled(vae.to_empty(device=device)).eval()
+    check_weights(checkpoint, ["vae"])
     return AutoencoderKLQwenImage.from_pretrained(checkpoint.folder / "vae", torch_dtype=dtype).eval().to(device)
 
 

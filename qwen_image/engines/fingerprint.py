@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from qwen_image.checkpoint import read_json
+from qwen_image.checkpoint_files import read_json, weight_files
 
 HEADER_LENGTH_BYTES = 8  # of a safetensors file: the header's length, little endian
 SAMPLE_BYTES = 4096  # of each tensor: training changes every tensor it touches from its start
@@ -19,9 +19,9 @@ def config_fingerprint(component: Path) -> str:
 
 
 def weights_fingerprint(component: Path) -> str:
-    """SHA-256 of every safetensors file's header and of the first 4 KiB of each tensor in it."""
+    """SHA-256 of the header of every file of weights and of the first 4 KiB of each tensor in it."""
     digest = hashlib.sha256()
-    for path in sorted(component.glob("*.safetensors")):
+    for path in weight_files(component):
         with path.open("rb") as file:
             length = int.from_bytes(file.read(HEADER_LENGTH_BYTES), "little")
             header = file.read(length)

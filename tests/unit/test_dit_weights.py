@@ -1,4 +1,4 @@
-"""Where a transformer's tensors are read from: the files that an index names, each tensor once, every block whole."""
+"""A transformer's tensors are read block by block from the files that hold them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qwen_image.checkpoint import Checkpoint, open_checkpoint
 from qwen_image.dit.weights import CheckpointWeights
 from qwen_image.errors import CheckpointError
 
-NAME = "transformer_blocks.1.attn.to_q.weight"
+WHOLE = "diffusion_pytorch_model.safetensors"
 
 
 @pytest.fixture
@@ -27,70 +27,31 @@ def weights(folder: Path) -> CheckpointWeights:
     return CheckpointWeights(open_checkpoint(folder.parent))
 
 
-def split(folder: Path) -> dict[str, Path]:
-    """The one file as two and an index, as large checkpoints have it; which tensor is in which."""
-    (whole,) = folder.glob("*.safetensors")
-    tensors = load_file(whole)
-    whole.unlink()
+def test_a_split_checkpoint_reads_as_the_whole_one(checkpoint, folder):
+    tensors = load_file(folder / WHOLE)
+    (folder / WHOLE).unlink()
     names = sorted(tensors)
-    parts = {"model-1-of-2.safetensors": names[::2], "model-2-of-2.safetensors": names[1::2]}
+    parts = {"part-1.safetensors": names[::2], "part-2.safetensors": names[1::2]}
     for part, own in parts.items():
         save_file({name: tensors[name] for name in own}, folder / part)
     found = {name: part for part, own in parts.items() for name in own}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": found}))
-    return {name: folder / part for name, part in found.items()}
-
-
-def test_a_split_checkpoint_reads_as_the_whole_one(checkpoint, folder):
-    found = split(folder)
-    assert weights(folder).files == found
+    (folder / f"{WHOLE}.index.json").write_text(json.dumps({"weight_map": found}))
+    assert weights(folder).files == {name: folder / part for name, part in found.items()}
     expected = CheckpointWeights(checkpoint).block(1, torch.float32)
     read = weights(folder).block(1, torch.float32)
     assert read.keys() == expected.keys()
     assert all(torch.equal(read[name], expected[name]) for name in expected)
 
 
-def test_a_file_that_the_index_does_not_name_is_not_read(folder):
-    found = split(folder)
-    save_file({NAME: torch.zeros(64, 64)}, folder / "model.fp16.safetensors")
-    assert weights(folder).files == found
+def test_fp8_without_scales_reads_as_what_it_was_cast_from(checkpoint, folder):
+    tensors = load_file(folder / WHOLE)
+    save_file({name: each.to(torch.float8_e4m3fn) for name, each in tensors.items()}, folder / WHOLE)
+    read = weights(folder).block(0, torch.float32)["attn.to_q.weight"]
+    assert torch.equal(read, tensors["transformer_blocks.0.attn.to_q.weight"].to(torch.float8_e4m3fn).float())
 
 
-def test_a_file_that_the_index_names_and_is_not_there_is_named(folder):
-    split(folder)[NAME].unlink()
-    with pytest.raises(
-        CheckpointError, match=r"model-\d-of-2.safetensors, which the index beside it names, is missing"
-    ):
-        weights(folder).block(1, torch.float32)
-
-
-def test_a_tensor_in_two_files_is_an_error_with_both(folder):
-    (whole,) = folder.glob("*.safetensors")
-    save_file({NAME: torch.zeros(64, 64)}, folder / "other.safetensors")
-    message = rf"^{NAME} is in .*{whole.name} and in other.safetensors: remove one of the files$"
-    with pytest.raises(CheckpointError, match=message):
-        weights(folder).block(1, torch.float32)
-
-
-def test_a_tensor_that_a_block_lacks_is_named(folder):
-    (whole,) = folder.glob("*.safetensors")
-    tensors = load_file(whole)
-    del tensors[NAME]
-    save_file(tensors, whole)
-    assert len(weights(folder).block(0, torch.float32)) == 32
-    with pytest.raises(CheckpointError, match=r"lacks attn.to_q.weight of block 1; its configuration has 2 blocks"):
-        weights(folder).block(1, torch.float32)
-
-
-@pytest.mark.parametrize("contents", ["{}", '{"weight_map": []}'])
-def test_an_index_without_a_map_is_an_error(folder, contents):
-    (folder / "model.safetensors.index.json").write_text(contents)
-    with pytest.raises(CheckpointError, match=r"model.safetensors.index.json has no weight_map"):
-        weights(folder).block(0, torch.float32)
-
-
-def test_two_indices_are_an_error_with_both(folder):
-    split(folder)
-    shutil.copyfile(folder / "model.safetensors.index.json", folder / "other.safetensors.index.json")
-    with pytest.raises(CheckpointError, match=r"several indices, model.*, other.*: leave the one that is to be served"):
-        weights(folder).block(0, torch.float32)
+def test_files_that_changed_after_the_checkpoint_was_opened_are_refused_by_the_load(folder):
+    opened = weights(folder)
+    save_file({"proj_out.weight": torch.zeros(64, 64)}, folder / WHOLE)
+    with pytest.raises(CheckpointError, match="0 transformer_blocks, wanted are 2"):
+        opened.block(0, torch.float32)
