@@ -152,7 +152,7 @@ def test_nothing_is_rendered_without_weights_if_they_are_to_be_read(skeleton, tm
 
 def test_the_command_line_refuses_a_checkpoint_without_weights_otherwise(skeleton, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["repository.py", "--checkpoint", str(skeleton), "--output", str(tmp_path / "out")])
-    with pytest.raises(SystemExit, match=r"^error: .*transformer has no weights .*load_format=dummy needs none$"):
+    with pytest.raises(SystemExit, match=r"^error: .*transformer has no weights: .*load_format=dummy needs none$"):
         build.main()
     assert list(tmp_path.iterdir()) == []
 
