@@ -1,5 +1,6 @@
-"""PNG files that carry their recipe: as JSON for programs, as text for people."""
+"""Files that carry their recipe: PNG as JSON for programs and as text for people, JPEG and WebP as JSON in EXIF."""
 
+import json
 from io import BytesIO
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from qwen_image_client.recipe import Recipe
 
 RECIPE_KEY = "qwen_image_recipe"
 TEXT_KEY = "parameters"
+DESCRIPTION_TAG = 0x010E  # EXIF's ImageDescription, ASCII
+MOST_EXIF_BYTES = 65_000  # in a JPEG; a recipe beyond it is left out
+FULL_COLOUR_QUALITY = 90  # from it on colours have the resolution of brightness (4:4:4)
 
 
 def encode_png(image: Image.Image, recipe: Recipe) -> bytes:
@@ -23,21 +27,38 @@ def encode_png(image: Image.Image, recipe: Recipe) -> bytes:
     return buffer.getvalue()
 
 
+def encode_lossy(image: Image.Image, recipe: Recipe, file_format: str, quality: int) -> bytes:
+    """The image as a JPEG or WEBP file of a quality from 0 to 100, its recipe in EXIF's ImageDescription."""
+    exif = Image.Exif()
+    exif[DESCRIPTION_TAG] = json.dumps(json.loads(recipe.as_json()))  # ASCII, as EXIF wants it
+    description = exif.tobytes()
+    if len(description) > MOST_EXIF_BYTES:
+        description = b""
+    buffer = BytesIO()
+    full_colour = {"subsampling": "4:4:4"} if file_format == "JPEG" and quality >= FULL_COLOUR_QUALITY else {}
+    image.save(buffer, file_format, quality=quality, exif=description, **full_colour)
+    return buffer.getvalue()
+
+
 def load_recipe(path: str | Path) -> Recipe:
-    """The recipe in a PNG that `GeneratedImage.save` or the command line wrote.
+    """The recipe in a PNG that `GeneratedImage.save` or the command line wrote, or in a gateway's PNG, JPEG or WebP.
 
     Raises:
         OSError: the file can't be opened.
-        RecipeError: it is no PNG, carries no recipe, or one that can't be read.
+        RecipeError: it is no image, carries no recipe, or one that can't be read.
     """
     try:
         with Image.open(path) as image:
-            chunks = image.text if isinstance(image, PngImageFile) else {}
+            if isinstance(image, PngImageFile):
+                text = image.text.get(RECIPE_KEY)
+            else:
+                description = str(image.getexif().get(DESCRIPTION_TAG))  # a camera's, in other files
+                text = description if description.startswith('{"version"') else None
     except UnidentifiedImageError as error:
         raise RecipeError(f"{path} is no image") from error
-    if RECIPE_KEY not in chunks:
-        raise RecipeError(f"{path} carries no recipe: only PNG files saved by this client do, until edited elsewhere")
+    if text is None:
+        raise RecipeError(f"{path} carries no recipe: only files made by this client or gateway do, until edited")
     try:
-        return Recipe.from_json(chunks[RECIPE_KEY])
+        return Recipe.from_json(text)
     except RecipeError as error:
         raise RecipeError(f"{path}: {error}") from error

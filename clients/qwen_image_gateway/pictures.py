@@ -9,6 +9,7 @@ from io import BytesIO
 from PIL import Image
 
 from qwen_image_client import GeneratedImage
+from qwen_image_client.png import encode_lossy
 from qwen_image_gateway.errors import ApiError, invalid
 from qwen_image_gateway.fields import OutputFormat
 
@@ -53,9 +54,7 @@ def _size(content: bytes) -> tuple[int, int] | None:
 
 
 def encoded(image: GeneratedImage, file_format: OutputFormat, quality: int | None) -> bytes:
-    """The picture as a file; a PNG holds its recipe."""
+    """The picture as a file that holds its recipe."""
     if file_format == "png" or image.image is None:
         return image.to_png()
-    buffer = BytesIO()
-    image.image.save(buffer, file_format.upper(), quality=_BEST if quality is None else quality)
-    return buffer.getvalue()
+    return encode_lossy(image.image, image.recipe, file_format.upper(), _BEST if quality is None else quality)

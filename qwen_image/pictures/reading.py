@@ -12,6 +12,7 @@ from PIL import Image
 
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import LONGEST_RATIO
+from qwen_image.pictures.colours import in_srgb
 from qwen_image.pictures.files import Opened, format_of, kind_of, open_file
 
 _UPRIGHT = {  # EXIF's orientation -> what undoes it; 1 is upright
@@ -49,7 +50,8 @@ def checked_size(data: bytes, name: str, limits: PictureLimits) -> tuple[int, in
 def read_picture(data: bytes, name: str, limits: PictureLimits) -> Image.Image:
     """A file's picture in mode RGB, what is transparent over white. InvalidRequest says of `name` what is wrong."""
     with _refusing(name):
-        picture = _decoded(data, name, limits)
+        picture, profile = _decoded(data, name, limits)
+        picture = in_srgb(picture, profile)
         if not picture.has_transparency_data:
             return _bare(picture.convert("RGB"))
         canvas = Image.new("RGB", picture.size, "white")
@@ -64,7 +66,7 @@ def read_mask(data: bytes, name: str, limits: PictureLimits) -> Image.Image:
     Transparent pixels are refused: editors mean by them what is to be painted, brushes on an empty layer the opposite.
     """
     with _refusing(name):
-        picture = _decoded(data, name, limits)
+        picture, _ = _decoded(data, name, limits)  # a mask's values are numbers, no colours
         if picture.has_transparency_data:
             picture = picture.convert("RGBA")
             if picture.getchannel("A").getextrema() != (255, 255):
@@ -84,13 +86,13 @@ def _refusing(name: str) -> Iterator[None]:
         raise InvalidRequest(f"{name} can't be read: {error}; save it again with another program") from error
 
 
-def _decoded(data: bytes, name: str, limits: PictureLimits) -> Image.Image:
-    """The picture upright, of any mode of 8 bits or less."""
+def _decoded(data: bytes, name: str, limits: PictureLimits) -> tuple[Image.Image, bytes]:
+    """The picture upright, of any mode of 8 bits or less, and its colour profile."""
     opened = _checked(data, name, limits)
     opened.picture.load()
     method = _UPRIGHT.get(_orientation(opened.exif))
     picture = opened.picture if method is None else opened.picture.transpose(method)
-    return _eight_bits(picture) if picture.mode == "I;16" else picture
+    return (_eight_bits(picture) if picture.mode == "I;16" else picture), opened.profile
 
 
 def _checked(data: bytes, name: str, limits: PictureLimits) -> Opened:

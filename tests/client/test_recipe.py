@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.JpegImagePlugin import get_sampling
 
 from qwen_image_client import GeneratedImage, InvalidRequest, Recipe, RecipeError, load_recipe
-from qwen_image_client.png import RECIPE_KEY, TEXT_KEY
+from qwen_image_client.png import RECIPE_KEY, TEXT_KEY, encode_lossy
 from qwen_image_client.request import expand_requests
 from qwen_image_client.tensors import input_tensors
 
@@ -24,6 +26,28 @@ def test_a_recipe_survives_the_file(tmp_path, recipe):
     assert load_recipe(path) == recipe
     with Image.open(path) as saved:
         assert np.array_equal(np.asarray(saved), np.asarray(image.image))
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "WEBP"])
+def test_a_recipe_survives_a_lossy_file(tmp_path, recipe, file_format):
+    path = tmp_path / "circle"
+    path.write_bytes(encode_lossy(painted(recipe).image, recipe, file_format, 95))
+    assert load_recipe(path) == recipe
+
+
+def test_a_recipe_too_long_for_a_jpeg_is_left_out(tmp_path, recipe):
+    (tmp_path / "long.jpg").write_bytes(
+        encode_lossy(painted(recipe).image, replace(recipe, prompt="红" * 20_000), "JPEG", 95)
+    )
+    with pytest.raises(RecipeError, match="carries no recipe"):
+        load_recipe(tmp_path / "long.jpg")
+
+
+@pytest.mark.parametrize(("quality", "sampling"), [(89, 2), (90, 0), (100, 0)])
+def test_a_jpeg_has_full_colour_resolution_from_quality_90_on(recipe, quality, sampling):
+    data = encode_lossy(painted(recipe).image, recipe, "JPEG", quality)
+    with Image.open(BytesIO(data)) as saved:
+        assert get_sampling(saved) == sampling
 
 
 def test_a_recipe_makes_the_same_tensors_again(tmp_path, recipe):
