@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from qwen_image.checkpoint_files import weight_files
+from qwen_image.errors import CheckpointError
+
 GB = 10**9
 COMPONENTS = {"dit": "transformer", "text_encoder": "text_encoder", "vae_decoder": "vae", "vae_encoder": "vae"}
 STUB = re.compile(r"/(\w+)/1/model\.py$")  # the Python backend's argument
@@ -41,8 +44,11 @@ class Loading:
         return f"{model} ({min(self._read.get(model, 0), size) / GB:.1f} of {size / GB:.1f} GB)"
 
     def _size(self, model: str) -> int:
-        folder = self.checkpoint / COMPONENTS.get(model, model)
-        return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+        try:
+            files = weight_files(self.checkpoint / COMPONENTS.get(model, model))
+        except (CheckpointError, FileNotFoundError):  # a model without weights, or random ones
+            return 0
+        return sum(path.stat().st_size for path in files)
 
     def _read_on(self) -> None:
         for model, count in _bytes_read(self.server_pid):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -11,11 +12,14 @@ from qwen_image.serving.loading import Loading
 
 @pytest.fixture
 def big_checkpoint(tmp_path):
-    """Two files of 2 GB together that take no room on the disk."""
-    (tmp_path / "transformer").mkdir()
-    for number in (1, 2):
-        with (tmp_path / "transformer" / f"part-{number}.safetensors").open("wb") as file:
+    """Two files of 2 GB together that take no room on the disk, and a stray one that nobody loads."""
+    folder = tmp_path / "transformer"
+    folder.mkdir()
+    for number in (1, 2, 3):
+        with (folder / f"part-{number}.safetensors").open("wb") as file:
             file.truncate(10**9)
+    index = folder / "diffusion_pytorch_model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "part-1.safetensors", "b": "part-2.safetensors"}}))
     return tmp_path
 
 
