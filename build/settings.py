@@ -12,6 +12,7 @@ from qwen_image.errors import RenderError
 from qwen_image.setting import setting
 
 MIB, GIB = 1024**2, 1024**3
+SHORTEST_HANG_S = 5.0
 DTYPES = ("float32", "bfloat16")
 ALLOWED: dict[str, tuple[str, ...]] = {  # settings that not every value of their type is right for
     "load_format": tuple(LoadFormat),
@@ -67,13 +68,22 @@ class Settings:
         1, "image tokens of one transformer call of one image: as many steps as fit, at least one"
     )
     tokens_per_call_alone: int = setting(1, "the same, while no other image is in flight")
-    watchdog: str = setting("on", "on: end the server when a model's process has died, so that it is started again")
+    watchdog: str = setting(
+        "on", "on: end the server when a model's process has died or hangs, so that it is started again"
+    )
+    watchdog_hangs_after_s: float = setting(
+        30.0, "without a sign of life from a model's process; a busy machine may keep one waiting for some"
+    )
 
     def __post_init__(self) -> None:
         for name, allowed in ALLOWED.items():
             if getattr(self, name) not in allowed:
                 raise RenderError(f"{name}={getattr(self, name)!r} must be one of {', '.join(allowed)}")
-
+        if not self.watchdog_hangs_after_s >= SHORTEST_HANG_S:
+            raise RenderError(
+                f"watchdog_hangs_after_s={self.watchdog_hangs_after_s} must be at least {SHORTEST_HANG_S}: a process "
+                "gives a sign of life every second"
+            )
         if self.device == "cuda" and self.dit_instances > 1:
             raise RenderError(
                 f"dit_instances={self.dit_instances} must be 1 on a GPU, where a second would hold the weights again "

@@ -21,7 +21,6 @@ from qwen_image.serving.model_process import ModelProcess, started_at, watched_p
 LOOK_EVERY_S = 1.0
 KILL_AFTER_S = 5.0  # samplers that live use it to refuse their images; what was lost with its process never answers
 DEAD_AFTER_LOOKS = 2  # a stopping server may kill a process of which it hears nothing, just before it ends this one
-HANGS_AFTER_S = 30.0  # without a heartbeat, in looks of a watchdog that may have been stopped with the others
 DIED, HANGS = "died", "hangs"
 _log = logging.getLogger("qwen_image.serving")
 
@@ -29,6 +28,7 @@ _log = logging.getLogger("qwen_image.serving")
 class Watchdog:
     """A thread that looks at the server's model processes; `close` before they end in order.
 
+    `hangs_after_s` without a heartbeat is counted in looks: the watchdog may have been stopped with the others.
     A model with another instance is lost too: Triton still gives requests to the one that is dead or hangs.
     """
 
@@ -37,8 +37,8 @@ class Watchdog:
         folder: Path,
         server_pid: int,
         *,
+        hangs_after_s: float,
         look_every_s: float = LOOK_EVERY_S,
-        hangs_after_s: float = HANGS_AFTER_S,
         kill_after_s: float = KILL_AFTER_S,
     ) -> None:
         self._folder = folder

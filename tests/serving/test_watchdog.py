@@ -53,7 +53,7 @@ def test_when_the_sampler_dies_its_caller_gets_an_error_and_the_server_ends(star
 
 
 def test_when_one_of_two_dits_hangs_callers_get_their_image_or_unavailable_and_the_server_ends(start, at_once):
-    server = start(dit_instances=2)
+    server = start(dit_instances=2, watchdog_hangs_after_s=10.0, niceness=0)
     small = {"height": 128, "width": 128, "num_inference_steps": 4, "seed": 3, "outputs": ("latents",)}
     undisturbed = ask(server, "a star", **small)["latents"]
     _, hanging = stubs_of(server, "dit")

@@ -165,6 +165,11 @@ def test_a_setting_that_is_none_of_those_allowed_is_an_error_with_them(name, pro
         PROFILES[profile](**{name: "maybe"})
 
 
+def test_a_process_is_not_called_hanging_before_it_could_give_a_sign_of_life():
+    with pytest.raises(RenderError, match=r"^watchdog_hangs_after_s=1\.0 must be at least 5\.0: "):
+        Settings(watchdog_hangs_after_s=1.0)
+
+
 def test_the_command_line_allows_the_same(checkpoint, tmp_path, monkeypatch, capsys):
     options = ["--checkpoint", str(checkpoint.folder), "--output", str(tmp_path / "out"), "--precision", "fp7"]
     monkeypatch.setattr("sys.argv", ["repository.py", *options])

@@ -46,10 +46,11 @@ def watch(tmp_path):
     """Starts a watchdog over models' processes; it looks often and waits for little."""
     watchdogs = []
 
-    def watch(server, models, **options) -> Watchdog:
+    def watch(server, models, hangs_after_s=3600.0) -> Watchdog:
         for model, process in models:
             (tmp_path / ModelProcess.of(model, process.pid, server.pid).file_name).touch()
-        watchdogs.append(Watchdog(tmp_path, server.pid, look_every_s=0.01, kill_after_s=0.2, **options))
+        options = {"look_every_s": 0.01, "kill_after_s": 0.2, "hangs_after_s": hangs_after_s}
+        watchdogs.append(Watchdog(tmp_path, server.pid, **options))
         return watchdogs[-1]
 
     yield watch

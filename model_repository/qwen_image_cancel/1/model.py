@@ -1,4 +1,4 @@
-"""Ends a request that is queued or running, by its request id; and the whole server when a model's process died."""
+"""Ends a request that is queued or running, by its request id; and the whole server when a process died or hangs."""
 
 import os
 
@@ -17,7 +17,10 @@ class TritonPythonModel:
     def initialize(self, args):
         self._folder = sockets_folder()
         settings = ModelSettings.from_args(args)
-        self._watchdog = Watchdog(self._folder, os.getppid()) if settings["watchdog"] == "on" else None
+        self._watchdog = None
+        if settings["watchdog"] == "on":
+            hangs_after_s = float(settings["watchdog_hangs_after_s"])
+            self._watchdog = Watchdog(self._folder, os.getppid(), hangs_after_s=hangs_after_s)
 
     def finalize(self):
         if self._watchdog is not None:
