@@ -87,7 +87,7 @@ async def pictures_of(images: Sequence[GeneratedImage], fields: Fields) -> Pictu
 
 
 async def _picture(image: GeneratedImage, fields: Fields) -> Picture:
-    content, as_url = await base64_of(image, fields), fields.response_format == "url"
+    content, as_url = await base64_of(image, fields), fields.wants_url
     return Picture(
         b64_json=None if as_url else content,
         url=data_url(fields.file_format, content) if as_url else None,

@@ -13,6 +13,7 @@ from qwen_image_gateway.errors import invalid
 OutputFormat = Literal["png", "jpeg", "webp"]
 LARGEST_SEED = 2**63 - 1
 LARGEST_INT32 = 2**31 - 1
+_ANSWERED_WITH_URLS = "dall-e-"  # where a request names no format
 
 
 def _known_format(value: object) -> object:
@@ -35,7 +36,7 @@ class Fields(BaseModel):
         None, pattern=r"^(auto|[1-9][0-9]{1,4}x[1-9][0-9]{1,4})$", description="WIDTHxHEIGHT in pixels, or auto."
     )
     response_format: Literal["b64_json", "url"] | None = Field(
-        None, description="b64_json if left out; url answers with data URLs."
+        None, description="url answers with data URLs, and is the default of models named dall-e-*; else b64_json is."
     )
     output_format: Annotated[OutputFormat, BeforeValidator(_known_format)] | None = Field(
         None, description="png if left out."
@@ -73,6 +74,12 @@ class Fields(BaseModel):
     @property
     def is_stream(self) -> bool:
         return bool(self.stream)
+
+    @property
+    def wants_url(self) -> bool:
+        """Who names a dall-e model and no format expects a URL, as OpenAI answers."""
+        default = "url" if (self.model or "").startswith(_ANSWERED_WITH_URLS) else "b64_json"
+        return (self.response_format or default) == "url"
 
     @property
     def file_format(self) -> OutputFormat:

@@ -155,13 +155,14 @@ def test_the_models_are_the_one_that_is_served(client):
 
 
 def test_a_model_has_the_names_and_the_default_guidance_that_its_gateway_was_given(server, tmp_path):
-    options = ("--served-model-name", "Qwen/Qwen-Image", "--served-model-name", "painter", "--default-guidance", "off")
+    options = ("--served-model-name", "Qwen/Qwen-Image", "--served-model-name", "dall-e-3", "--default-guidance", "off")
     with gateway_over(server.grpc_url, tmp_path, *options) as gateway, gateway.client() as client:
         served = [model.id for model in client.models.list()]
-        assert served == ["qwen_image", "Qwen/Qwen-Image", "painter"]
+        assert served == ["qwen_image", "Qwen/Qwen-Image", "dall-e-3"]
         for name in served:
             assert client.models.retrieve(name).id == name
             answer = client.images.generate(model=name, prompt="a star", size="64x64", extra_body=SHORT)
             assert answer.data[0].recipe["true_cfg_scale"] == 1
-        with pytest.raises(openai.NotFoundError, match="qwen_image, Qwen/Qwen-Image, painter are its names"):
-            client.images.generate(model="dall-e-3", prompt="a star")
+            assert (answer.data[0].url is not None) == (name == "dall-e-3")
+        with pytest.raises(openai.NotFoundError, match="qwen_image, Qwen/Qwen-Image, dall-e-3 are its names"):
+            client.images.generate(model="dall-e-2", prompt="a star")
