@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from qwen_image_gateway.errors import ApiError, invalid
+from qwen_image_gateway.fields import EditFields
 
 Body = TypeVar("Body", bound=BaseModel)
 JSON_TYPE = "application/json"
@@ -24,17 +25,20 @@ def media_type(headers: Headers) -> str:
     return headers.get("content-type", "").split(";")[0].strip().lower()
 
 
-def check_encoding(headers: Headers) -> None:
-    """Refuses compressed bodies.
+def check_place(request: Request) -> None:
+    """Refuses compressed bodies, and fields that stand in the URL instead: nobody would heed them there.
 
     Raises:
         ApiError: what arrived, and what to do.
     """
-    encoding = headers.get("content-encoding", "identity").strip().lower()
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise ApiError(
             415, f"content-encoding is {encoding!r}: send the body uncompressed", "unsupported_encoding", None
         )
+    for name in request.query_params:
+        if name in EditFields.model_fields:
+            raise invalid(f"{name} stands in the URL: send it in the body", name)
 
 
 async def read_json(request: Request) -> dict[str, Any]:
@@ -43,7 +47,7 @@ async def read_json(request: Request) -> dict[str, Any]:
     Raises:
         ApiError: it is no JSON object in UTF-8, or has a name twice.
     """
-    check_encoding(request.headers)
+    check_place(request)
     content = await request.body()
     if not content:
         raise invalid("the body is missing: send a JSON object with a prompt", None, "missing_body")

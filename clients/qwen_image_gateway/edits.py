@@ -10,7 +10,7 @@ from typing import Any
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
-from qwen_image_gateway.bodies import JSON_TYPE, check_encoding, media_type, read_json, validated
+from qwen_image_gateway.bodies import JSON_TYPE, check_place, media_type, read_json, validated
 from qwen_image_gateway.data_urls import content_of
 from qwen_image_gateway.errors import invalid
 from qwen_image_gateway.fields import EditFields
@@ -40,7 +40,7 @@ async def read_edit(request: Request, max_picture_pixels: int) -> EditRequest:
     """
     match media_type(request.headers):
         case "multipart/form-data":
-            check_encoding(request.headers)
+            check_place(request)
             read = await _from_form(request)
         case "application/json":
             read = await _from_json(request)

@@ -14,6 +14,7 @@ from qwen_image_gateway.errors import invalid
 
 _MAX_FILES = 17  # as many pictures as OpenAI takes, and a mask
 _MAX_TEXTS = 64
+_UNCHANGED = ("7bit", "8bit", "binary")
 
 
 async def read_multipart(request: Request) -> FormData:
@@ -22,6 +23,7 @@ async def read_multipart(request: Request) -> FormData:
     Raises:
         ApiError: it is malformed, ends before its closing boundary, or has a text that is no UTF-8.
     """
+    _check_outer_charset(request)
     parser = _StrictParser(request.headers, request.stream(), max_files=_MAX_FILES, max_fields=_MAX_TEXTS)
     try:
         form = await parser.parse()
@@ -33,6 +35,12 @@ async def read_multipart(request: Request) -> FormData:
     return form
 
 
+def _check_outer_charset(request: Request) -> None:
+    charset = _parameter(request.headers.get("content-type", "").encode("latin-1"), b"charset", "utf-8")
+    if not _is_utf8(charset):
+        raise invalid(f"the form is sent in {charset}: send it in UTF-8", None, "invalid_form")
+
+
 class _StrictParser(MultiPartParser):
     is_complete = False
 
@@ -42,19 +50,30 @@ class _StrictParser(MultiPartParser):
         name = _text(options.get(b"name", b""), "a field's name")
         if b"filename" in options:
             _text(options[b"filename"], f"the file name of {name}")
-        kind = dict(part.item_headers).get(b"content-type", b"")
-        charset = parse_options_header(kind)[1].get(b"charset", b"utf-8").decode("latin-1")
-        if not _is_utf8(charset):
-            raise invalid(f"{name} is sent in {charset}: send it in UTF-8", name)
+        headers = [header for header, _ in part.item_headers]
+        if headers.count(b"content-disposition") > 1:
+            raise invalid(f"{name} has two headers content-disposition: send one", name)
+        encoding = dict(part.item_headers).get(b"content-transfer-encoding", b"binary").decode("latin-1")
+        if encoding.strip().lower() not in _UNCHANGED:
+            raise invalid(f"{name} has content-transfer-encoding {encoding!r}: send it as it is", name)
         super().on_headers_finished()
 
     def on_part_end(self) -> None:
-        if self._current_part.file is None:
-            _text(self._current_part.data, self._current_part.field_name)
+        part = self._current_part
+        if part.file is None:
+            kind = dict(part.item_headers).get(b"content-type", b"")
+            charset = _parameter(kind, b"charset", "utf-8")
+            if not (_is_utf8(charset) or _is_ascii_in(part.data, charset)):
+                raise invalid(f"{part.field_name} is sent in {charset}: send it in UTF-8", part.field_name)
+            _text(part.data, part.field_name)
         super().on_part_end()
 
     def on_end(self) -> None:
         self.is_complete = True
+
+
+def _parameter(header: bytes, name: bytes, default: str) -> str:
+    return parse_options_header(header)[1].get(name, default.encode()).decode("latin-1")
 
 
 def _text(content: bytes | bytearray, name: str) -> str:
@@ -67,4 +86,11 @@ def _text(content: bytes | bytearray, name: str) -> str:
 def _is_utf8(charset: str) -> bool:
     with suppress(LookupError):
         return codecs.lookup(charset).name in ("utf-8", "ascii")
+    return False
+
+
+def _is_ascii_in(content: bytes | bytearray, charset: str) -> bool:
+    """Whether the text is the same in UTF-8: many tools name ISO-8859-1 whatever they send."""
+    with suppress(LookupError, UnicodeDecodeError):
+        return content.isascii() and content.decode(charset) == content.decode("ascii")
     return False

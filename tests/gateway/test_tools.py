@@ -15,19 +15,18 @@ SHORT = {"size": "64x64", "num_inference_steps": 1}
 EDIT = {"prompt": "a star", "strength": 0.5, "num_inference_steps": 2, "seed": 5}
 PHOTO = png(picture(64, 64))
 DATA_URL = "data:image/png;base64," + base64.b64encode(PHOTO).decode()
-OF_TOOLS = [
-    {"quality": "hd", "style": "natural", "response_format": "b64_json"},
-    {
-        "quality": "medium",
-        "background": "opaque",
-        "moderation": "low",
-        "output_format": "PNG",
-        "output_compression": 90,
-    },
-    {"style": None, "quality": None, "user": None, "bot_task": None, "output_compression": 100},
-    {"vae_use_slicing": False, "vae_use_tiling": True, "generator_device": "cuda", "true_cfg_scale": None},
-    {"input_fidelity": "high", "safety_identifier": "someone", "n": None, "background": "auto"},
-]
+OF_TOOLS = {
+    "openai, gpt-image-1": {"quality": "medium", "background": "opaque", "moderation": "low"},
+    "openai, dall-e-3": {"quality": "hd", "style": "natural", "response_format": "b64_json"},
+    "Open WebUI": {"n": 1, "response_format": "b64_json"},
+    "LibreChat": {"n": 1, "quality": "auto", "background": "auto", "output_format": "png", "user": "someone"},
+    "LibreChat, DALL-E": {"n": 1, "quality": "standard", "style": "vivid"},
+    "n8n": {"n": 1, "quality": "standard", "style": "vivid", "response_format": "url"},
+    "capital letters": {"output_format": "PNG", "output_compression": 90},
+    "null": {"style": None, "quality": None, "user": None, "bot_task": None, "output_compression": 100, "n": None},
+    "vLLM-Omni": {"vae_use_slicing": False, "vae_use_tiling": True, "true_cfg_scale": None, "bot_task": "image"},
+    "SGLang": {"generator_device": "cuda", "input_fidelity": "high", "safety_identifier": "someone"},
+}
 
 
 def content(url: str) -> Image.Image:
@@ -42,7 +41,7 @@ def post(gateway, path: str, **body) -> httpx.Response:
     return answer
 
 
-@pytest.mark.parametrize("fields", OF_TOOLS)
+@pytest.mark.parametrize("fields", OF_TOOLS.values(), ids=OF_TOOLS)
 def test_fields_that_change_nothing_are_accepted(gateway, fields):
     post(gateway, "images/generations", json={"prompt": "a star", **SHORT, **fields})
     texts = {name: str(value) for name, value in fields.items() if value is not None}
