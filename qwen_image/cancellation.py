@@ -21,6 +21,7 @@ REMEMBER_S = 600.0  # a cancelled id that is still on its way is ended on arriva
 REMEMBER_MOST = 10_000
 LONGEST_REQUEST_ID = 1024  # bytes
 REPLY_TIMEOUT_S = 5.0
+_TEMPORARY = Path(tempfile.gettempdir())  # for all of a server's processes: each may choose its own later
 _log = logging.getLogger("qwen_image.serving")
 
 
@@ -79,7 +80,7 @@ class Registry:
 
 def sockets_folder(server_pid: int | None = None) -> Path:
     """The folder that a server's model processes share; without a pid that of our own, which is our parent."""
-    folder = Path(tempfile.gettempdir()) / f"qwen_image-{os.getuid()}-{server_pid or os.getppid()}"
+    folder = _TEMPORARY / f"qwen_image-{os.getuid()}-{server_pid or os.getppid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to another user: remove it, cancellation goes through it")

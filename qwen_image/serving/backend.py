@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import faulthandler
 import json
 import locale
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +20,24 @@ import triton_python_backend_utils as pb_utils
 from qwen_image.checkpoint import Checkpoint, LoadFormat, open_checkpoint
 from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, NotHeld, QwenImageError, Unavailable
 from qwen_image.log_text import escaped, short_id
+from qwen_image.serving.orphans import end_with_server
 
 # The stub starts Python with an ASCII locale, under which torch's and vLLM's own files can't be read.
 locale.setlocale(locale.LC_ALL, "C.UTF-8")
+
+faulthandler.enable()  # a process that a signal ends says in the log where it was
+end_with_server()
+
+
+def _end_at_once(pid: int) -> None:
+    """The rest of Python's end destroys objects of Triton's, which crash then: their stub has gone before."""
+    if os.getpid() == pid:  # not a child that inherited this
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+atexit.register(_end_at_once, os.getpid())  # the first to be registered is the last to be called
 
 # Triton fills its module in only after model.py is imported, so names of it are looked up when they are used.
 STATUS = {InvalidRequest: "INVALID_ARG", Unavailable: "UNAVAILABLE", Cancelled: "CANCELLED", NotHeld: "NOT_FOUND"}

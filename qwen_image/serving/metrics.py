@@ -45,6 +45,7 @@ class Metrics:
     """
 
     def __init__(self, model_name: str, *names: str) -> None:
+        self._names = frozenset(names)
         self._families: dict[str, Any] = {}
         self._metrics: dict[str, Any] = {}
         for name in names:
@@ -60,14 +61,16 @@ class Metrics:
         self._thread.start()
 
     def add(self, name: str, amount: float = 1.0) -> None:
-        assert name in self._metrics, name
+        assert name in self._names, name
         with self._lock:
             self._noted[name] = self._noted.get(name, 0.0) + amount
 
     def close(self) -> None:
-        """Hand over what is left; before the process ends."""
+        """Hand over what is left, and give the metrics back: destroyed at the process's own end they crash it."""
         self._is_closing.set()
         self._thread.join()
+        self._metrics.clear()
+        self._families.clear()
 
     def _hand_over_until_closed(self) -> None:
         while not self._is_closing.wait(HAND_OVER_EVERY_S):

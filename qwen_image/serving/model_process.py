@@ -15,7 +15,6 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from qwen_image.cancellation import sockets_folder
-from qwen_image.grants import SECRET_NAME
 
 SUFFIX = ".warm"
 BEAT_EVERY_S = 1.0
@@ -73,10 +72,6 @@ def be_watched(model: str, *, beat_every_s: float = BEAT_EVERY_S) -> None:
             is_ending.set()
             heart.join()
             file.unlink(missing_ok=True)
-            if not any(file.parent.glob(f"*{SUFFIX}")):
-                (file.parent / SECRET_NAME).unlink(missing_ok=True)
-            with suppress(OSError):  # another model's file may be in it still
-                file.parent.rmdir()
 
     atexit.register(end_in_order)
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -101,8 +100,6 @@ class SamplerModel:
         while self._admission.in_flight + self._admission.waiting and time.monotonic() < deadline:
             time.sleep(0.05)
         self._socket_path.unlink(missing_ok=True)
-        with suppress(OSError):  # the other sampler's socket may be in it still
-            self._socket_path.parent.rmdir()
         self._metrics.close()
 
     async def _serve(self, job: Job, sender: Any) -> None:

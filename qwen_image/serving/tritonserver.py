@@ -17,11 +17,14 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from qwen_image.cancellation import sockets_folder
 from qwen_image.errors import ServerFailed
+from qwen_image.serving.orphans import remove_run
 from qwen_image.serving.ports import Ports, check_ports, listens_on, local_address
 from qwen_image.serving.restricted_apis import closing_options
 
@@ -73,14 +76,19 @@ class TritonServer:
         check_ports({option: (self.host, port) for option, port in self.ports.named().items()})
         self.log = self.log_path.open("wb")
         self.process = subprocess.Popen(
-            self.command(), env=environment(), stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
+            self.command(),
+            env=environment(),
+            cwd="/",  # Triton's stubs import from their working directory before they do from anywhere else
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
     def command(self) -> list[str]:
         return [
             *("setpriv", "--pdeathsig", "TERM"),  # whoever started the server and is killed does not leave it behind
             str(wheel_folder() / "bin" / "tritonserver"),
-            f"--model-repository={self.repository}",
+            f"--model-repository={self.repository.resolve()}",
             f"--backend-directory={backend_folder()}",
             f"--backend-config=python,shm-region-prefix-name={self.shm_prefix}",
             f"--backend-config=python,stub-timeout-seconds={self.start_timeout_s}",
@@ -141,13 +149,20 @@ class TritonServer:
             try:
                 self.process.wait(self.exit_timeout_s + 15)
             except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.kill()
                 self.process.wait()
+        self._remove_what_is_left(self.process.pid)
         if self.log is not None:
             self.log.close()
+        return self.process.returncode
+
+    def _remove_what_is_left(self, pid: int) -> None:
+        """Of the server of this pid, which has ended: its processes, those that still load among them, and files."""
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        remove_run(sockets_folder(pid))
         for left_over in self.shared_memory_files():
             left_over.unlink(missing_ok=True)
-        return self.process.returncode
 
     def _wait_for_images_in_flight(self) -> None:
         busy_at = now = time.monotonic()
@@ -233,5 +248,10 @@ def environment() -> dict[str, str]:
             "OMP_WAIT_POLICY", "PASSIVE"
         ),  # several models share the cores: none may spin
         "VIRTUAL_ENV": sys.prefix,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(site_packages), os.environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": os.pathsep.join(map(str, [site_packages, *_inherited_packages()])),
     }
+
+
+def _inherited_packages() -> list[Path]:
+    """Absolute, since the server has another working directory; an empty entry, which would mean that, is none."""
+    return [Path(entry).absolute() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]

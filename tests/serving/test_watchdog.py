@@ -1,11 +1,16 @@
-"""A server that lost a model's process ends by itself, so that it is started again; its callers get an error."""
+"""A server that lost a model's process ends by itself, so that it is started again; none of it stays behind."""
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from tritonclient.utils import InferenceServerException
 
@@ -14,7 +19,7 @@ from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.processes import stub_of, stubs_of
-from tests.serving.raw import ask, under_way
+from tests.serving.raw import ask, stream, under_way
 
 LONG = {"height": 512, "width": 512, "num_inference_steps": 200, "outputs": ("latents",)}
 SOON_S = 120  # on any machine; without the watchdog it would be never
@@ -41,15 +46,36 @@ def start(tiny_checkpoint, tmp_path):
         server.stop()
 
 
-def test_when_the_sampler_dies_its_caller_gets_an_error_and_the_server_ends(start):
+def test_when_the_sampler_dies_its_callers_get_an_error_and_the_server_ends_with_all_its_processes(start):
     server = start()
+    processes = processes_of(server)
     with ThreadPoolExecutor() as pool:
         waiting = under_way(pool, server, **LONG)
+        previews = running_stream(server)
         stub_of(server, "sampler").kill()
         with pytest.raises(InferenceServerException):
             waiting.result(SOON_S)
+        with pytest.raises(InferenceServerException):
+            list(previews)
     assert server.process.wait(SOON_S) == -signal.SIGKILL
     assert "model process died: sampler (pid" in server.log_tail()
+    assert_nothing_is_left(server, processes)
+
+
+def test_a_server_that_is_killed_while_it_streams_leaves_nothing_behind_and_imports_nothing_from_where_it_was_started(
+    start, tmp_path, monkeypatch
+):
+    (tmp_path / "qwen_image").mkdir()
+    (tmp_path / "qwen_image" / "__init__.py").write_text("raise SystemExit('imported from the working directory')")
+    monkeypatch.chdir(tmp_path)
+    server = start()
+    processes = processes_of(server)
+    previews = running_stream(server)
+    server.process.kill()
+    with pytest.raises(InferenceServerException):
+        list(previews)
+    server.process.wait()
+    assert_nothing_is_left(server, processes)
 
 
 def test_when_one_of_two_dits_hangs_callers_get_their_image_or_unavailable_and_the_server_ends(start, at_once):
@@ -76,3 +102,25 @@ def test_when_one_of_two_dits_hangs_callers_get_their_image_or_unavailable_and_t
         hanging.kill()
     assert f"model process hangs: dit (pid {hanging.pid})" in server.log_path.read_text()
     assert not server.is_ready()
+
+
+def running_stream(server):
+    """The previews of a long stream, after the first of them."""
+    previews = stream(server, "a star", height=256, width=256, num_inference_steps=200)
+    next(previews)
+    return previews
+
+
+def processes_of(server) -> list[psutil.Process]:
+    return psutil.Process(server.process.pid).children(recursive=True)
+
+
+def assert_nothing_is_left(server, processes) -> None:
+    """Of a server that has ended: processes, its folder, shared memory; nobody has stopped it."""
+    folder = Path(tempfile.gettempdir()) / f"qwen_image-{os.getuid()}-{server.process.pid}"
+    deadline = time.monotonic() + SOON_S
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not folder.exists()
+    assert [process for process in processes if process.is_running()] == []
+    assert list(server.shared_memory_files()) == []

@@ -156,7 +156,7 @@ def test_where_nobody_listens_nothing_is_ended(tmp_path):
 
 
 def test_the_sockets_are_in_a_folder_for_this_user_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(cancellation, "_TEMPORARY", tmp_path)
     folder = sockets_folder()
     assert folder == sockets_folder()
     assert folder.parent == tmp_path
