@@ -129,7 +129,7 @@ def running_gateway(
     log_path = server.log_path.with_name("gateway.log")
     command = [
         *("setpriv", "--pdeathsig", "TERM"),
-        *(sys.executable, "-m", "qwen_image_gateway"),
+        *(sys.executable, "-P", "-m", "qwen_image_gateway"),  # -P: nothing is imported from the working directory
         *("--url", server.grpc_url, "--host", host, "--port", str(port)),
         *options,
     ]
