@@ -134,8 +134,8 @@ def test_a_server_that_is_stopped_finishes_what_is_in_flight(narrow_server):
 
 def test_a_bare_sigterm_refuses_what_is_in_flight_and_ends_cleanly(brief_server):
     with ThreadPoolExecutor() as pool:
-        running = under_way(pool, brief_server, **LONG)
         next(stream(brief_server, "a star", height=256, width=256, num_inference_steps=200))
+        running = under_way(pool, brief_server, **LONG)
         brief_server.process.terminate()
         with pytest.raises(InferenceServerException, match="shutting down") as caught:
             running.result(60)
