@@ -34,14 +34,34 @@ _waiting: list[subprocess.Popen[bytes]] = []  # kept: one that is thrown away wa
 def end_with_server() -> None:
     """From now on this model process ends with the server that started it, and its temporary files do.
 
+    One whose server ends meanwhile ends here: nobody may look for it any more.
+    """
+    region, server_pid = _stub_arguments()
+    server_started = started_at(server_pid)
+    try:
+        if os.getppid() == server_pid:
+            _register(sockets_folder(server_pid), region, server_pid, server_started)
+    finally:
+        if os.getppid() != server_pid:
+            os._exit(1)
+
+
+def _stub_arguments() -> tuple[str, int]:
+    """What Triton started this process with: the name of its region under /dev/shm, and the server's pid."""
+    arguments = Path("/proc/self/cmdline").read_bytes().decode(errors="replace").split("\0")
+    return arguments[2], int(arguments[5])
+
+
+def _register(folder: Path, region: str, server_pid: int, server_started: int | None) -> None:
+    """Write down this process, and start the one that waits for the server if there is none.
+
     What PyTorch compiles stays, in the user's cache: it takes long, and the next server can use it.
     """
-    folder, server_pid = sockets_folder(), os.getppid()
     (folder / "tmp").mkdir(exist_ok=True)
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
     caches = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{caches}/qwen_image/torchinductor")
-    (folder / f"{os.getpid()}-{started_at(os.getpid())}{SUFFIX}").write_text(_shared_memory_region())
+    (folder / f"{os.getpid()}-{started_at(os.getpid())}{SUFFIX}").write_text(region)
     with (folder / LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,7 +69,7 @@ def end_with_server() -> None:
             return
         _waiting.append(
             subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(folder), str(server_pid), str(started_at(server_pid))],
+                [sys.executable, "-P", "-m", __name__, str(folder), str(server_pid), str(server_started)],
                 env={**os.environ, "PYTHONPATH": str(PACKAGES)},
                 cwd="/",
                 pass_fds=(lock.fileno(),),
@@ -58,12 +78,6 @@ def end_with_server() -> None:
                 start_new_session=True,
             )
         )
-
-
-def _shared_memory_region() -> str:
-    """The name of this process's own region under /dev/shm: the stub's second argument."""
-    arguments = Path("/proc/self/cmdline").read_bytes().decode(errors="replace").split("\0")
-    return next((argument for argument in arguments[2:3] if (SHARED_MEMORY / argument).is_file()), "")
 
 
 def remove_run(folder: Path) -> list[int]:
