@@ -17,6 +17,7 @@ from tritonclient.utils import InferenceServerException
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.serving.model_process import started_at
 from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.processes import stub_of, stubs_of
 from tests.serving.raw import ask, stream, under_way
@@ -122,5 +123,5 @@ def assert_nothing_is_left(server, processes) -> None:
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not folder.exists()
-    assert [process for process in processes if process.is_running()] == []
+    assert [process for process in processes if started_at(process.pid)] == []
     assert list(server.shared_memory_files()) == []
