@@ -23,6 +23,7 @@ from qwen_image.params import Limits
 from qwen_image.serving.loading import Loading
 from qwen_image.serving.ports import Ports, local_address
 from qwen_image.serving.tritonserver import START_TIMEOUT_S, TritonServer
+from qwen_image.shared_memory import check_shared_memory
 from scripts.progress import Progress, show
 
 GATEWAY_EXIT_S = 45  # it gives the requests in work 30 s
@@ -51,6 +52,8 @@ def running_server(
     """A ready server over a repository rendered for this run; both are gone afterwards."""
     settings = settings or Settings()
     opened = open_checkpoint(checkpoint, needs_weights=settings.load_format.reads_files)
+    if warning := check_shared_memory(opened, limits or Limits(), settings.max_rows):
+        show(f"warning: {warning}\n")
     with run_folder() as folder:
         repository = render_repository(opened, folder / "repository", settings=settings, limits=limits, engines=engines)
         server = TritonServer(

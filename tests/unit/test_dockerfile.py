@@ -291,7 +291,7 @@ def test_services_have_no_privileges_one_gpu_and_room_in_shared_memory():
         assert (device["driver"], device["capabilities"], len(device["device_ids"])) == ("nvidia", ["gpu"], 1)
         assert service["mem_limit"] == "${QWEN_IMAGE_MEMORY:-64g}"
         assert service["pids_limit"] == "${QWEN_IMAGE_PIDS:-4096}"
-        assert service["shm_size"] == "${QWEN_IMAGE_SHM_SIZE:-1g}"
+        assert service["shm_size"] == "${QWEN_IMAGE_SHM_SIZE:-4g}"
 
 
 def test_the_server_comes_back_and_has_time_to_end():

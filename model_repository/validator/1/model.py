@@ -6,13 +6,14 @@ from qwen_image.checkpoint import open_checkpoint
 from qwen_image.deadline import Deadline
 from qwen_image.grants import Cost
 from qwen_image.params import validated
-from qwen_image.serving.backend import ModelSettings, error_response
+from qwen_image.serving.backend import LOG, ModelSettings, error_response
 from qwen_image.serving.granted import grant_column, grants_of_this_server
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.public_pictures import PictureReader
 from qwen_image.serving.public_request import check_preview_every, limits_from, read_params, refuse_unknown_parameters
 from qwen_image.serving.seen_pictures import picture_outputs
 from qwen_image.serving.tensors import array, response, strings
+from qwen_image.shared_memory import check_shared_memory
 
 NUMBERS = {
     "height": np.int32,
@@ -34,6 +35,8 @@ class TritonPythonModel:
         self._family = checkpoint.family
         self._grants = grants_of_this_server()
         self._limits = limits_from(settings)
+        if warning := check_shared_memory(checkpoint, self._limits, settings.max_batch_size):
+            LOG.warning("[%s] %s", settings.name, warning)
         self._pictures = PictureReader(checkpoint.family, checkpoint.edit, self._limits, (width, height))
         be_watched(settings.name)
 
