@@ -82,15 +82,16 @@ def _register(folder: Path, region: str, server_pid: int, server_started: int | 
 
 def remove_run(folder: Path) -> list[int]:
     """What a server that has ended left: its living model processes, whose pids are returned, and files."""
-    registered = [(path, *map(int, path.stem.split("-"))) for path in folder.glob(f"*{SUFFIX}")]
-    living = [(pid, started) for _, pid, started in registered if started_at(pid) == started]
+    registered = list(folder.glob(f"*{SUFFIX}"))
+    processes = [(int(pid), int(started)) for pid, started in (path.stem.split("-") for path in registered)]
+    living = [(pid, started) for pid, started in processes if started_at(pid) == started]
     for pid, _ in living:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + GONE_WITHIN_S
     while any(started_at(pid) == started for pid, started in living) and time.monotonic() < deadline:
         time.sleep(0.02)
-    for path, *_ in registered:
+    for path in registered:
         with suppress(FileNotFoundError):
             if region := path.read_text():
                 (SHARED_MEMORY / region).unlink(missing_ok=True)
