@@ -37,7 +37,7 @@ def test_it_holds_no_weights_and_is_small(any_skeleton):
 
 
 def test_who_needs_weights_does_not_open_it(any_skeleton):
-    with pytest.raises(CheckpointError, match=r"transformer has no weights .*load_format=dummy needs none"):
+    with pytest.raises(CheckpointError, match=r"transformer has no weights: .*load_format=dummy needs none"):
         open_checkpoint(any_skeleton.folder)
 
 
