@@ -126,7 +126,8 @@ def _with_colour_key(picture: PngImageFile) -> PngImageFile:
 
 
 def _open_jpeg(data: bytes) -> Opened:
-    kept, exif, profile, position = [data[:2]], b"", [], 2
+    kept, exif, position = [data[:2]], b"", 2
+    profile: list[bytes] = []
     for _ in range(MOST_PARTS):
         found = _JPEG_MARKER.search(data, position)
         if found is None or found[1][0] == _END:
