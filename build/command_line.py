@@ -10,7 +10,7 @@ from pathlib import Path
 from qwen_image.checkpoint import Checkpoint, LoadFormat, open_checkpoint, resolve_checkpoint
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import QwenImageError
-from qwen_image_client.version import VERSION
+from qwen_image_client.integration import VERSION
 
 CHECKPOINT_HELP = "a folder in the diffusers layout, or a Hugging Face id"
 REVISION_HELP = "of a Hugging Face id: a commit hash, or a tag or branch, whose commit is then printed"

@@ -1,5 +1,6 @@
 """What a call gives back: images with their recipes, and previews on the way to them."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,8 @@ from PIL import Image
 from qwen_image_client.errors import InvalidRequest
 from qwen_image_client.png import encode_png
 from qwen_image_client.recipe import Recipe
+
+_LONGEST_SLUG_BYTES = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +80,10 @@ class Preview:
     images: Sequence[GeneratedImage] = field(repr=False)
     is_final: bool
     request_id: str
+
+
+def slug(prompt: str) -> str:
+    """The prompt as part of a file's name: its letters and digits in any script, joined by dashes."""
+    words = re.sub(r"[^\w]+", "-", prompt.lower()).strip("-_")
+    short = words.encode()[:_LONGEST_SLUG_BYTES].decode(errors="ignore").strip("-_")
+    return short or "image"

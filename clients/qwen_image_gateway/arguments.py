@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qwen_image_client.guidance import ON_OFF
-from qwen_image_client.version import VERSION
+from qwen_image_client.integration import ON_OFF, VERSION
 from qwen_image_gateway.origins import hosts_for
 from qwen_image_gateway.settings import GatewaySettings, SettingsError
 

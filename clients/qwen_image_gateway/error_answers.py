@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from qwen_image_client.errors import QwenImageClientError
+from qwen_image_client import QwenImageClientError
 from qwen_image_gateway.errors import RETRY_STATUSES, ApiError, error_from_client
 from qwen_image_gateway.leaving import caller_left
 from qwen_image_gateway.validation import error_from_validation

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 
-from qwen_image_client.errors import (
+from qwen_image_client import (
     Cancelled,
     ConnectionLost,
     InvalidRequest,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from qwen_image_client.guidance import NO_GUIDANCE, OnOff, guidance_options
+from qwen_image_client.integration import NO_GUIDANCE, OnOff, guidance_options
 from qwen_image_gateway.errors import invalid
 
 OutputFormat = Literal["png", "jpeg", "webp"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qwen_image_client.call import Task
-from qwen_image_client.guidance import OnOff
+from qwen_image_client import Task
+from qwen_image_client.integration import OnOff
 from qwen_image_gateway.errors import unprocessable
 from qwen_image_gateway.fields import EditFields, Fields
 from qwen_image_gateway.steps import expected_steps, preview_interval

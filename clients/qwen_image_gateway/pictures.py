@@ -9,7 +9,7 @@ from io import BytesIO
 from PIL import Image
 
 from qwen_image_client import GeneratedImage
-from qwen_image_client.png import encode_lossy
+from qwen_image_client.integration import encode_lossy
 from qwen_image_gateway.errors import ApiError, invalid
 from qwen_image_gateway.fields import OutputFormat
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from qwen_image_client.call import Task
+from qwen_image_client import Task
 from qwen_image_gateway.errors import ApiError, unprocessable
 from qwen_image_gateway.settings import GatewaySettings
 from qwen_image_gateway.triton import MODELS, Triton

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
-from qwen_image_client.settings import DEFAULT_TIMEOUT_S
+from qwen_image_client.integration import DEFAULT_GUIDANCE, DEFAULT_TIMEOUT_S, OnOff
 from qwen_image_gateway.connections import Connections
 
 MIB = 1024**2

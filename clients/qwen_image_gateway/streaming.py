@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from qwen_image_client.errors import QwenImageClientError, Timeout
+from qwen_image_client import QwenImageClientError, Timeout
 from qwen_image_gateway.error_answers import ERROR_CODE, as_api_error, internal_error
 from qwen_image_gateway.errors import ApiError
 from qwen_image_gateway.events import ErrorEvent, Event

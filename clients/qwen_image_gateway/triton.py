@@ -10,11 +10,8 @@ from contextlib import aclosing
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from qwen_image_client import AsyncClient, GeneratedImage, InvalidRequest, Preview
-from qwen_image_client.address import Address
-from qwen_image_client.call import Models, Task
-from qwen_image_client.settings import PROBE_TIMEOUT_S, TASKS
-from qwen_image_client.transport.grpc_codec import CHANNEL_OPTIONS
+from qwen_image_client import AsyncClient, GeneratedImage, InvalidRequest, Preview, Task
+from qwen_image_client.integration import CHANNEL_OPTIONS, PROBE_TIMEOUT_S, TASKS, Address, Models
 from qwen_image_gateway.errors import not_ready
 from qwen_image_gateway.in_work import InWork
 from qwen_image_gateway.orders import Order

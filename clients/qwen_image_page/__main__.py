@@ -7,7 +7,7 @@ import argparse
 import fastapi
 
 from qwen_image_client import InvalidRequest
-from qwen_image_client.guidance import DEFAULT_GUIDANCE, ON_OFF
+from qwen_image_client.integration import DEFAULT_GUIDANCE, ON_OFF
 from qwen_image_gateway.connections import Connections, serve
 from qwen_image_gateway.origins import SameOrigin, hosts_for
 from qwen_image_page import mount

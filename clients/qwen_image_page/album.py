@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 from qwen_image_client import GeneratedImage, Recipe
-from qwen_image_client.cli.file_names import slug
+from qwen_image_client.integration import slug
 
 _THUMBNAIL = 320  # pixels a side
 _QUALITY = 85

@@ -17,7 +17,7 @@ from tritonclient.grpc.aio import InferenceServerClient, InferInput, InferReques
 from tritonclient.utils import InferenceServerException
 
 from qwen_image.params import STRENGTH, Limits
-from qwen_image_client.address import Address
+from qwen_image_client.integration import Address
 
 ANSWER_TIMEOUT_S = 5.0
 _VALIDATOR = "validator"

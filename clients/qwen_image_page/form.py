@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from qwen_image_client import InvalidRequest
-from qwen_image_client.guidance import guidance_options
+from qwen_image_client.integration import guidance_options
 from qwen_image_page.brush import Brushed, brushed
 from qwen_image_page.sizes import LIKE_THE_PICTURE, Size
 

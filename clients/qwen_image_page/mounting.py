@@ -17,7 +17,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
-from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
+from qwen_image_client.integration import DEFAULT_GUIDANCE, OnOff
 from qwen_image_page.gate import Gate
 from qwen_image_page.headers import LocalOnly
 from qwen_image_page.look import KEYS, STYLE, theme

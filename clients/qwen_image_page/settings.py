@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qwen_image.params import Limits
-from qwen_image_client.address import Address
-from qwen_image_client.guidance import DEFAULT_GUIDANCE, OnOff
+from qwen_image_client.integration import DEFAULT_GUIDANCE, Address, OnOff
 
 HOUR_S = 3600
 

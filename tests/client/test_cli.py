@@ -8,9 +8,10 @@ from PIL import Image
 from qwen_image_client import GeneratedImage, InvalidRequest
 from qwen_image_client.cli import main
 from qwen_image_client.cli.arguments import parse
-from qwen_image_client.cli.file_names import checked_pattern, save, slug
+from qwen_image_client.cli.file_names import checked_pattern, save
 from qwen_image_client.cli.generate import generation_arguments
 from qwen_image_client.cli.sent_files import SentFiles
+from qwen_image_client.integration import slug
 from tests.client.scripted_server import refusal, scripted_server
 
 

@@ -11,10 +11,17 @@ import pytest
 from PIL import Image
 
 import qwen_image_client
+import qwen_image_client.integration
 from qwen_image_client import GenerationRequest
 from qwen_image_client.tensors import INPUT_TYPES
 
 CLIENTS = Path(__file__).parents[2] / "clients"
+PUBLIC_MODULES = {
+    "qwen_image_client": set(qwen_image_client.__all__),
+    "qwen_image_client.integration": set(qwen_image_client.integration.__all__),
+    "qwen_image_client.cli": {"main"},
+}
+BUILT_ON_THE_CLIENT = ("clients/qwen_image_gateway", "clients/qwen_image_page", "build", "demo", "scripts")
 
 
 def test_every_public_name_exists_and_is_documented():
@@ -29,6 +36,16 @@ def test_the_client_knows_nothing_of_the_server():
         ]
         roots = {(getattr(node, "module", None) or node.names[0].name).split(".")[0] for node in imports}
         assert not roots & {"qwen_image", "torch", "transformers", "diffusers"}, path
+
+
+@pytest.mark.parametrize("folder", BUILT_ON_THE_CLIENT)
+def test_programs_built_on_the_client_import_its_public_names_alone(folder):
+    for path in (CLIENTS.parent / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "qwen_image_client":
+                assert {alias.name for alias in node.names} <= PUBLIC_MODULES[node.module], path
+            elif isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("qwen_image_client.") for alias in node.names), path
 
 
 def test_every_request_field_has_a_tensor_type():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from qwen_image_client.status import error_from_status
+from qwen_image_client.integration import error_from_status
 from qwen_image_gateway.errors import error_from_client
 
 INSIDE = "Failed to increase the shared memory pool size for key 'qwen_image_0a1b_region'"

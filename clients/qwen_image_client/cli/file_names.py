@@ -1,6 +1,5 @@
 """Where the command line puts its images: patterns filled in, nothing overwritten."""
 
-import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -9,18 +8,10 @@ from string import Formatter
 from PIL import Image
 
 from qwen_image_client.errors import InvalidRequest
-from qwen_image_client.image import GeneratedImage
+from qwen_image_client.image import GeneratedImage, slug
 
 DEFAULT_NAME = "{prompt}-seed{seed}.png"
 _PLACEHOLDERS = {"prompt", "seed", "index"}
-_LONGEST_SLUG_BYTES = 120
-
-
-def slug(prompt: str) -> str:
-    """The prompt as part of a file's name: its letters and digits in any script, joined by dashes."""
-    words = re.sub(r"[^\w]+", "-", prompt.lower()).strip("-_")
-    short = words.encode()[:_LONGEST_SLUG_BYTES].decode(errors="ignore").strip("-_")
-    return short or "image"
 
 
 def checked_pattern(output: str, num_images: int) -> str:
