@@ -1,9 +1,9 @@
 """The client of Qwen-Image on Triton: images, previews and cancellation over gRPC or HTTP."""
 
-from qwen_image_client.async_client import AsyncClient
-from qwen_image_client.call import Task
-from qwen_image_client.client import Client
-from qwen_image_client.errors import (
+from qwen_image_client._async_client import AsyncClient
+from qwen_image_client._call import Task
+from qwen_image_client._client import Client
+from qwen_image_client._errors import (
     Cancelled,
     ConnectionLost,
     InvalidRequest,
@@ -14,13 +14,12 @@ from qwen_image_client.errors import (
     ServerUnreachable,
     Timeout,
 )
-from qwen_image_client.image import GeneratedImage, Preview
-from qwen_image_client.options import ClientOptions, EditOptions, GenerationOptions, RowOptions
-from qwen_image_client.outputs import Output
-from qwen_image_client.pictures import Picture
-from qwen_image_client.png import load_recipe
-from qwen_image_client.recipe import EditArguments, Recipe, RecipeArguments
-from qwen_image_client.request import GenerationRequest
+from qwen_image_client._images import GeneratedImage, Preview, load_recipe
+from qwen_image_client._options import ClientOptions, EditOptions, GenerationOptions, RowOptions
+from qwen_image_client._recipe import EditArguments, Recipe, RecipeArguments
+from qwen_image_client._request import GenerationRequest
+from qwen_image_client._tensors import Output
+from qwen_image_client._wire_types import Picture
 
 __all__ = [
     "AsyncClient",
@@ -49,3 +48,7 @@ __all__ = [
     "Timeout",
     "load_recipe",
 ]
+
+for _public in [globals()[_name] for _name in __all__]:
+    if hasattr(_public, "__qualname__"):
+        _public.__module__ = __name__  # where users import it from, for tracebacks and pickles

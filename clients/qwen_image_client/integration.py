@@ -1,14 +1,13 @@
 """For programs built on the client, such as the gateway, the page and the command line: what a caller never needs."""
 
-from qwen_image_client.address import Address
-from qwen_image_client.call import Models
-from qwen_image_client.guidance import DEFAULT_GUIDANCE, NO_GUIDANCE, ON_OFF, OnOff, guidance_options
-from qwen_image_client.image import slug
-from qwen_image_client.png import encode_lossy
-from qwen_image_client.settings import DEFAULT_TIMEOUT_S, PROBE_TIMEOUT_S, TASKS
-from qwen_image_client.status import error_from_status
-from qwen_image_client.transport.grpc_codec import CHANNEL_OPTIONS
-from qwen_image_client.version import VERSION
+from qwen_image_client._address import Address, Protocol
+from qwen_image_client._call import Models, new_request_id
+from qwen_image_client._errors import error_from_status
+from qwen_image_client._grpc import CHANNEL_OPTIONS
+from qwen_image_client._images import encode_lossy, slug
+from qwen_image_client._options import DEFAULT_GUIDANCE, NO_GUIDANCE, ON_OFF, OnOff, guidance_options
+from qwen_image_client._settings import DEFAULT_TIMEOUT_S, PROBE_TIMEOUT_S, TASKS
+from qwen_image_client._wire_types import encode_image, sha256
 
 __all__ = [
     "CHANNEL_OPTIONS",
@@ -22,8 +21,14 @@ __all__ = [
     "Address",
     "Models",
     "OnOff",
+    "Protocol",
+    "encode_image",
     "encode_lossy",
     "error_from_status",
     "guidance_options",
+    "new_request_id",
+    "sha256",
     "slug",
 ]
+
+VERSION = "0.1.0"  # which `--version` prints; pyproject.toml has it too, and a test compares them

@@ -1,18 +1,20 @@
 """What users of the client write: the SDK's public names with their signatures, and the command line's help.
 
-After a wanted change `COLUMNS=120 .venv/bin/python -m tests.client.public_api` stores it anew.
+After a wanted change `.venv/bin/python -m tests.client.public_api` stores it anew.
 """
 
 import dataclasses
 import inspect
 import io
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, is_typeddict
+from unittest.mock import patch
 
 import qwen_image_client
 import qwen_image_client.integration
@@ -30,9 +32,9 @@ def public_api() -> str:
 
 
 def command_line_help() -> str:
-    """The help of every command; the width is COLUMNS of the environment, and the defaults may be its variables."""
+    """The help of every command, 120 columns wide."""
     text = io.StringIO()
-    with redirect_stdout(text):
+    with redirect_stdout(text), patch.dict(os.environ, COLUMNS="120"):
         for command in _COMMANDS:
             with suppress(SystemExit):
                 main([*command, "--help"])

@@ -3,7 +3,7 @@
 import pytest
 
 from qwen_image_client import Client, InvalidRequest
-from qwen_image_client.address import Address
+from qwen_image_client._address import Address
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,15 @@ from PIL import Image
 from qwen_image_client import GeneratedImage, InvalidRequest
 from qwen_image_client.cli import main
 from qwen_image_client.cli.arguments import parse
-from qwen_image_client.cli.file_names import checked_pattern, save
-from qwen_image_client.cli.generate import generation_arguments
-from qwen_image_client.cli.sent_files import SentFiles
+from qwen_image_client.cli.commands import read_options
+from qwen_image_client.cli.files import InputFiles, complete_pattern, save
 from qwen_image_client.integration import slug
 from tests.client.scripted_server import refusal, scripted_server
 
 
 def options(*argv, command="generate"):
     arguments = parse([command, *argv])
-    return generation_arguments(arguments, SentFiles.read(arguments.images, arguments.mask))
+    return read_options(arguments, InputFiles.read(arguments.images, arguments.mask))
 
 
 def test_options_left_out_are_left_to_the_server():
@@ -189,7 +188,7 @@ def test_a_prompt_becomes_a_file_name(prompt, name):
     ],
 )
 def test_outputs_become_patterns(output, num_images, pattern):
-    assert checked_pattern(output, num_images) == pattern
+    assert complete_pattern(output, num_images) == pattern
 
 
 def test_no_file_is_overwritten(tmp_path, recipe):
@@ -206,4 +205,4 @@ def test_an_output_folder_cannot_be_smuggled_in_by_a_prompt(tmp_path, recipe):
 
 def test_outputs_are_checked_before_the_server_is_asked():
     with pytest.raises(InvalidRequest, match="must end in"):
-        checked_pattern("circle", 1)
+        complete_pattern("circle", 1)

@@ -8,16 +8,15 @@ from PIL import Image
 from qwen_image_client import GeneratedImage
 from qwen_image_client.cli import main
 from qwen_image_client.cli.arguments import parse
-from qwen_image_client.cli.file_names import save_mask
-from qwen_image_client.cli.generate import generation_arguments
-from qwen_image_client.cli.sent_files import SentFiles
-from qwen_image_client.pictures import sha256
+from qwen_image_client.cli.commands import read_options
+from qwen_image_client.cli.files import InputFiles, save_mask
+from qwen_image_client.integration import sha256
 from tests.client.scripted_server import refusal, scripted_server
 
 
 def options(*argv):
     arguments = parse([str(argument) for argument in argv])
-    return generation_arguments(arguments, SentFiles.read(arguments.images, arguments.mask))
+    return read_options(arguments, InputFiles.read(arguments.images, arguments.mask))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from qwen_image_client import (
     ServerUnreachable,
     Timeout,
 )
-from qwen_image_client.status import error_from_grpc, error_from_status
-from qwen_image_client.transport.http_codec import error_from_answer
+from qwen_image_client._errors import error_from_grpc, error_from_status
+from qwen_image_client._http import HttpResponse, error_from_answer
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_cancelled_request_is_known_where_http_has_no_status_for_it():
 
 
 def test_the_answer_of_a_proxy_is_its_own_message():
-    error = error_from_answer(502, b"<h1>Bad Gateway</h1>", "id-1")
+    error = error_from_answer(HttpResponse(502, {}, b"<h1>Bad Gateway</h1>"), "id-1")
     assert (type(error), error.message, error.status) == (ServerError, "<h1>Bad Gateway</h1>", "502")
 
 

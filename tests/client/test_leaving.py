@@ -81,7 +81,7 @@ def test_a_stream_to_nowhere_is_unreachable(closed_port):
 
 
 def test_a_silent_server_times_out_and_the_failed_cancellation_is_told(silent_port, monkeypatch, caplog):
-    monkeypatch.setattr("qwen_image_client.exchange.CANCEL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("qwen_image_client._dispatcher.CANCEL_TIMEOUT_S", 0.2)
     with Client(f"127.0.0.1:{silent_port}", protocol="http") as client, pytest.raises(Timeout) as caught:
         client.generate("a", request_id="mine", timeout_s=0.3)
     assert caught.value.__notes__[0].startswith("not ended on the server")

@@ -6,9 +6,10 @@ import re
 import shlex
 from pathlib import Path
 
-from qwen_image_client import AsyncClient, Client
+import qwen_image_client
+from qwen_image_client import AsyncClient, Client, QwenImageClientError
+from qwen_image_client._errors import __doc__ as error_tree
 from qwen_image_client.cli.arguments import parse
-from qwen_image_client.errors import __doc__ as error_tree
 
 README = (Path(__file__).parents[2] / "clients" / "README.md").read_text()
 
@@ -39,9 +40,7 @@ def test_the_clients_are_twins():
 
 
 def test_the_error_tree_names_every_error():
-    import qwen_image_client.errors as errors
-
-    names = [
-        name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
-    ]
-    assert all(name in error_tree for name in names)
+    kinds = [getattr(qwen_image_client, name) for name in qwen_image_client.__all__]
+    errors = [kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, QwenImageClientError)]
+    assert len(errors) == 9
+    assert all(error.__name__ in error_tree for error in errors)

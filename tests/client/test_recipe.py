@@ -10,9 +10,9 @@ from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
 
 from qwen_image_client import GeneratedImage, InvalidRequest, Recipe, RecipeError, load_recipe
-from qwen_image_client.png import RECIPE_KEY, TEXT_KEY, encode_lossy
-from qwen_image_client.request import expand_requests
-from qwen_image_client.tensors import input_tensors
+from qwen_image_client._images import RECIPE_KEY, TEXT_KEY, encode_lossy
+from qwen_image_client._request import expand_requests
+from qwen_image_client._tensors import make_input_tensors
 
 
 def painted(recipe):
@@ -52,7 +52,7 @@ def test_a_jpeg_has_full_colour_resolution_from_quality_90_on(recipe, quality, s
 
 def test_a_recipe_makes_the_same_tensors_again(tmp_path, recipe):
     rows = expand_requests(**load_recipe(painted(recipe).save(tmp_path / "circle.png")).as_arguments())
-    tensors = input_tensors(rows)
+    tensors = make_input_tensors(rows)
     assert tensors["sigmas"].tolist() == [np.float32(recipe.sigmas).tolist()]
     assert tensors["true_cfg_scale"] == np.float32(4.1)
     assert tensors["negative_prompt"].tolist() == [[b""]]

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from qwen_image_client import GenerationRequest, InvalidRequest
-from qwen_image_client.request import expand_edits, expand_requests
+from qwen_image_client._request import expand_edits, expand_requests
 
 
 def test_options_left_out_stay_left_out():

@@ -3,8 +3,8 @@
 import pytest
 
 from qwen_image_client import AsyncClient, Cancelled, Client, InvalidRequest, ServerError, ServerUnavailable, Timeout
-from qwen_image_client.call import told_id
-from qwen_image_client.retry import RetryPolicy
+from qwen_image_client._call import short_id
+from qwen_image_client._settings import RetryPolicy
 from tests.client.scripted_server import one_image, refusal, scripted_server
 
 BUSY = refusal(503, "Exceeds maximum queue size")
@@ -31,7 +31,7 @@ def test_a_busy_server_is_asked_again_with_the_same_request_id():
     with scripted_server(BUSY, BUSY, one_image()) as server, Client(server.url) as client:
         (image,) = client.generate("a", outputs=())
     assert image.seed == 7
-    assert {told_id(request["id"]) for request in server.requests} == {image.recipe.request_id}
+    assert {short_id(request["id"]) for request in server.requests} == {image.recipe.request_id}
     assert [request["id"] for request in server.requests] == [server.requests[0]["id"]] * 3
 
 
@@ -71,5 +71,5 @@ async def test_the_async_client_retries_alike():
     with scripted_server(BUSY, BUSY, one_image()) as server:
         async with AsyncClient(server.url) as client:
             (image,) = await client.generate("a", outputs=())
-    assert {told_id(request["id"]) for request in server.requests} == {image.recipe.request_id}
+    assert {short_id(request["id"]) for request in server.requests} == {image.recipe.request_id}
     assert [request["id"] for request in server.requests] == [server.requests[0]["id"]] * 3

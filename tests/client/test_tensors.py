@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from qwen_image_client import GenerationRequest, InvalidRequest
-from qwen_image_client.request import expand_requests
-from qwen_image_client.tensors import input_tensors
+from qwen_image_client._request import expand_requests
+from qwen_image_client._tensors import make_input_tensors
 
 
 def test_a_prompt_alone_is_one_tensor():
-    tensors = input_tensors(expand_requests("a red circle"))
+    tensors = make_input_tensors(expand_requests("a red circle"))
     assert tensors.keys() == {"prompt"}
     assert tensors["prompt"].tolist() == [[b"a red circle"]]
 
@@ -29,7 +29,7 @@ def test_every_option_has_its_type_and_shape():
         mask_image=b"mask",
         num_images=2,
     )
-    described = {name: (array.dtype, array.shape) for name, array in input_tensors(rows).items()}
+    described = {name: (array.dtype, array.shape) for name, array in make_input_tensors(rows).items()}
     assert described == {
         "prompt": (np.object_, (2, 1)),
         "negative_prompt": (np.object_, (2, 1)),
@@ -46,13 +46,13 @@ def test_every_option_has_its_type_and_shape():
 
 
 def test_the_extremes_of_a_seed_arrive_whole():
-    tensors = input_tensors(expand_requests("a", num_images=2, seed=[-(2**63), 2**63 - 1]))
+    tensors = make_input_tensors(expand_requests("a", num_images=2, seed=[-(2**63), 2**63 - 1]))
     assert tensors["seed"].tolist() == [[-(2**63)], [2**63 - 1]]
 
 
 def test_rows_may_differ_in_steps_and_scale():
     rows = [GenerationRequest(prompt="a", num_inference_steps=n, true_cfg_scale=n / 2) for n in (4, 8)]
-    tensors = input_tensors(rows)
+    tensors = make_input_tensors(rows)
     assert tensors["num_inference_steps"].tolist() == [[4], [8]]
     assert tensors["true_cfg_scale"].tolist() == [[2.0], [4.0]]
 
@@ -60,7 +60,7 @@ def test_rows_may_differ_in_steps_and_scale():
 def test_rows_with_and_without_negative_prompt_share_a_request():
     with_one = GenerationRequest(prompt="a", negative_prompt="blurry", true_cfg_scale=3.0)
     without = GenerationRequest(prompt="b", true_cfg_scale=5.0)
-    tensors = input_tensors([with_one, without])
+    tensors = make_input_tensors([with_one, without])
     assert tensors["negative_prompt"].tolist() == [[b"blurry"], [b""]]
     assert tensors["true_cfg_scale"].tolist() == [[3.0], [1.0]]
 
@@ -68,17 +68,17 @@ def test_rows_with_and_without_negative_prompt_share_a_request():
 def test_rows_with_fewer_pictures_end_with_empty_elements():
     pictures = [[b"a", b"b"], None, b"c"]
     rows = [GenerationRequest(prompt="a", input_image=each) for each in pictures]
-    assert input_tensors(rows)["input_image"].tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]
+    assert make_input_tensors(rows)["input_image"].tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]
 
 
 def test_rows_without_a_mask_have_an_empty_element():
     rows = [GenerationRequest(prompt="a", input_image=b"a", mask_image=mask) for mask in (b"m", None)]
-    assert input_tensors(rows)["mask_image"].tolist() == [[b"m"], [b""]]
+    assert make_input_tensors(rows)["mask_image"].tolist() == [[b"m"], [b""]]
 
 
 def test_bytes_of_a_picture_arrive_whole():
     content = bytes(range(256)) + b"\0\0"
-    assert input_tensors(expand_requests("a", image=content))["input_image"].tolist() == [[content]]
+    assert make_input_tensors(expand_requests("a", image=content))["input_image"].tolist() == [[content]]
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,4 @@ def test_bytes_of_a_picture_arrive_whole():
 )
 def test_rows_that_cannot_share_a_request_say_why(rows, words):
     with pytest.raises(InvalidRequest, match=words):
-        input_tensors([GenerationRequest(prompt="a", **row) for row in rows])
+        make_input_tensors([GenerationRequest(prompt="a", **row) for row in rows])

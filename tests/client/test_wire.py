@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2
 
-from qwen_image_client import GenerationRequest, InvalidRequest, ServerError
-from qwen_image_client.address import Address
-from qwen_image_client.call import Call, Models
-from qwen_image_client.job import Job
-from qwen_image_client.outputs import USED_OUTPUTS
-from qwen_image_client.request import expand_edits, expand_requests
-from qwen_image_client.transport import grpc_codec, http_codec
-from qwen_image_client.transport.base import Connection
+from qwen_image_client import GenerationRequest, InvalidRequest, ServerError, _grpc, _http
+from qwen_image_client._address import Address, Connection
+from qwen_image_client._call import Call, Models
+from qwen_image_client._job import Job
+from qwen_image_client._request import expand_edits, expand_requests
+from qwen_image_client._tensors import USED_OUTPUTS
 
 
 def call(**options):
@@ -21,7 +19,7 @@ def call(**options):
 
 
 def test_grpc_carries_tensors_as_raw_bytes_in_order():
-    request = grpc_codec.infer_request(call(seed=3, sigmas=[1.0, 0.5]))
+    request = _grpc.infer_request(call(seed=3, sigmas=[1.0, 0.5]))
     assert (request.model_name, request.id) == ("qwen_image", "id-1")
     described = [(tensor.name, tensor.datatype, list(tensor.shape)) for tensor in request.inputs]
     assert described == [("prompt", "BYTES", [1, 1]), ("seed", "INT64", [1, 1]), ("sigmas", "FP32", [1, 2])]
@@ -32,14 +30,14 @@ def test_grpc_carries_tensors_as_raw_bytes_in_order():
 
 
 def test_only_the_outputs_wanted_are_asked_for():
-    request = grpc_codec.infer_request(call())
+    request = _grpc.infer_request(call())
     used = ["used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height"]
     assert [output.name for output in request.outputs] == ["latents", *used]
 
 
 def test_http_carries_the_same_tensors_after_a_json_header():
     connection = Connection(Address.parse("https://host/base"), {"Authorization": "Bearer x"})
-    request = http_codec.infer_request(call(seed=3), connection)
+    request = _http.infer_request(call(seed=3), connection)
     length = int(request.headers["Inference-Header-Content-Length"])
     header = json.loads(request.body[:length])
     assert request.path == "/base/v2/models/qwen_image/infer"
@@ -63,13 +61,13 @@ def test_cancel_carries_the_id_without_a_batch_dimension():
 
 def test_an_answer_that_is_no_inference_result_is_a_server_error():
     with pytest.raises(ServerError, match="no inference result"):
-        http_codec.tensors(200, {}, b"<html>", Call("m", {}, ("seed",), "id-1"))
+        _http.tensors(_http.HttpResponse(200, {}, b"<html>"), Call("m", {}, ("seed",), "id-1"))
 
 
 def test_an_error_message_inside_a_stream_is_an_error():
     message = service_pb2.ModelStreamInferResponse(error_message="the engine broke")
     with pytest.raises(ServerError, match="the engine broke"):
-        grpc_codec.stream_tensors(message, call())
+        _grpc.stream_tensors(message, call())
 
 
 @pytest.mark.parametrize("outputs", ["image", ("pixels",), ("image", "seed")])

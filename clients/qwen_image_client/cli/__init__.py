@@ -1,4 +1,4 @@
-"""The command `qwen-image`: file paths go to stdout, everything said to people to stderr.
+"""The command `qwen-image`: file paths go to stdout, messages for people to stderr.
 
 Exit codes: 0 done; 1 the server failed or isn't there; 2 the command or a value is wrong, or a file can't be used;
 130 interrupted.
@@ -6,13 +6,16 @@ Exit codes: 0 done; 1 the server failed or isn't there; 2 the command or a value
 
 from collections.abc import Callable, Sequence
 
+from qwen_image_client import InvalidRequest, QwenImageClientError, RecipeError
 from qwen_image_client.cli.arguments import Arguments, parse
-from qwen_image_client.cli.connect import cancel, ready
-from qwen_image_client.cli.console import say
-from qwen_image_client.cli.generate import make
-from qwen_image_client.errors import InvalidRequest, QwenImageClientError, RecipeError
+from qwen_image_client.cli.commands import cancel, check_ready, generate, print_message
 
-_COMMANDS: dict[str, Callable[[Arguments], int]] = {"generate": make, "edit": make, "cancel": cancel, "ready": ready}
+_COMMANDS: dict[str, Callable[[Arguments], int]] = {
+    "generate": generate,
+    "edit": generate,
+    "cancel": cancel,
+    "ready": check_ready,
+}
 SERVER_FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
@@ -24,13 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt as interrupt:
-        say("interrupted", *_notes(interrupt))
+        print_message("interrupted", *_notes(interrupt))
         return INTERRUPTED
     except (InvalidRequest, RecipeError, OSError) as error:
-        say(f"error: {error}")
+        print_message(f"error: {error}")
         return WRONG_USAGE
     except QwenImageClientError as error:
-        say(f"error: {error}", *_notes(error))
+        print_message(f"error: {error}", *_notes(error))
         return SERVER_FAILED
 
 

@@ -1,15 +1,16 @@
 """The command line's arguments. An option left out is None, and then the server's default holds."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from qwen_image_client.address import Protocol
-from qwen_image_client.cli.options import add_connection, add_edited, add_image, add_output, add_start
-from qwen_image_client.client import Client
-from qwen_image_client.guidance import OnOff
-from qwen_image_client.version import VERSION
+from qwen_image_client import Client
+from qwen_image_client.cli.files import DEFAULT_NAME
+from qwen_image_client.integration import DEFAULT_GUIDANCE, DEFAULT_TIMEOUT_S, ON_OFF, VERSION, OnOff, Protocol
 
+_URL_VARIABLE = "QWEN_IMAGE_URL"
+_GUIDANCE_VARIABLE = "QWEN_IMAGE_DEFAULT_GUIDANCE"
 _EXIT_CODES = "exit codes: 0 done, 1 the server failed or isn't there, 2 wrong usage or values, 130 interrupted"
 
 
@@ -53,32 +54,32 @@ def parse(argv: Sequence[str] | None = None) -> Arguments:
     )
     parser.add_argument("--version", action="version", version=VERSION)
     commands = parser.add_subparsers(dest="command", required=True)
-    generate = _command(commands, "generate", "make images from a prompt, and from a picture if you like")
-    edit = _command(commands, "edit", "change pictures as a prompt says (needs an edit checkpoint)")
-    for command, add_pictures in ((generate, add_start), (edit, add_edited)):
-        add_image(command)
-        add_pictures(command)
-        add_output(command)
-    cancel = _command(commands, "cancel", "end a request by its id")
+    generate = _add_command(commands, "generate", "make images from a prompt, and from a picture if you like")
+    edit = _add_command(commands, "edit", "change pictures as a prompt says (needs an edit checkpoint)")
+    for command, add_images in ((generate, _add_input_image), (edit, _add_edited_images)):
+        _add_image(command)
+        add_images(command)
+        _add_output(command)
+    cancel = _add_command(commands, "cancel", "end a request by its id")
     cancel.add_argument("request_id", metavar="REQUEST_ID", help="as `generate` and `edit` print it")
-    ready = _command(commands, "ready", "ask whether the server is ready")
+    ready = _add_command(commands, "ready", "ask whether the server is ready")
     ready.add_argument("--wait", type=float, metavar="SECONDS", help="wait for it, at most this long")
     for command in commands.choices.values():
-        add_connection(command)
+        _add_connection(command)
     arguments = parser.parse_args(argv, Arguments())
-    wrong = _wrong_together(arguments) if arguments.command in ("generate", "edit") else None
-    if wrong:
-        commands.choices[arguments.command].error(wrong)
+    conflict = _find_conflict(arguments) if arguments.command in ("generate", "edit") else None
+    if conflict:
+        commands.choices[arguments.command].error(conflict)
     return arguments
 
 
-def _command(
+def _add_command(
     commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, help_text: str
 ) -> argparse.ArgumentParser:
     return commands.add_parser(name, help=help_text, epilog=_EXIT_CODES)
 
 
-def _wrong_together(arguments: Arguments) -> str | None:
+def _find_conflict(arguments: Arguments) -> str | None:
     """What is wrong with options that are fine each by itself."""
     if arguments.prompt is None and arguments.from_image is None:
         return f"{arguments.command} needs a PROMPT or --from-image"
@@ -92,3 +93,95 @@ def _wrong_together(arguments: Arguments) -> str | None:
     if arguments.save_mask is not None and arguments.mask is None:
         return "--save-mask needs --mask"
     return None
+
+
+def _add_connection(parser: argparse.ArgumentParser) -> None:
+    """Which server, and how."""
+    options = parser.add_argument_group("server")
+    options.add_argument(
+        "--url",
+        default=os.environ.get(_URL_VARIABLE, "localhost"),
+        help=f"host:port, with a scheme before it if you like: grpc, grpcs, http, https "
+        f"(default: ${_URL_VARIABLE}, else localhost and Triton's own port)",
+    )
+    options.add_argument("--protocol", choices=("grpc", "http"), help="default: the url's scheme, else grpc")
+    options.add_argument(
+        "--timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="SECONDS", help="default: %(default)g"
+    )
+
+
+def _add_image(parser: argparse.ArgumentParser) -> None:
+    """What to make, for every command that makes images."""
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to paint, or what to change")
+    image = parser.add_argument_group("image", "what is left out takes the server's default")
+    image.add_argument("--negative-prompt", metavar="TEXT", help="what to steer away from")
+    image.add_argument("--width", type=int, metavar="PIXELS")
+    image.add_argument("--height", type=int, metavar="PIXELS")
+    image.add_argument("--num-inference-steps", type=int, metavar="N")
+    image.add_argument("--true-cfg-scale", type=float, metavar="X", help="strength of the guidance; 1: none")
+    image.add_argument(
+        "--default-guidance",
+        type=_read_on_or_off,
+        default=os.environ.get(_GUIDANCE_VARIABLE, DEFAULT_GUIDANCE),
+        metavar="on|off",
+        help="whether to guide, by a blank negative prompt, where neither a negative prompt nor a scale is given "
+        f"(default: ${_GUIDANCE_VARIABLE}, else {DEFAULT_GUIDANCE})",
+    )
+    image.add_argument("--seed", type=int, metavar="N", help="several images take N, N+1, ...")
+    image.add_argument("--sigmas", type=_read_numbers, metavar="X,X,...", help="noise levels, one a step")
+    image.add_argument("--num-images", type=int, default=1, metavar="N", help="default: %(default)s")
+    image.add_argument(
+        "--from-image",
+        type=Path,
+        metavar="FILE",
+        help="run the recipe in this PNG again; other options change it. The pictures it was made from aren't in it: "
+        "give them beside it",
+    )
+
+
+def _add_input_image(parser: argparse.ArgumentParser) -> None:
+    """The image that another may start from."""
+    start = parser.add_argument_group("picture to start from", "PNG, JPEG or WebP files")
+    start.add_argument("--image", dest="images", action="append", type=Path, metavar="FILE")
+    start.add_argument("--strength", type=float, metavar="X", help="how much of it may change: above 0, at most 1")
+    start.add_argument("--mask", type=Path, metavar="FILE", help="paint where it is white, keep where it is black")
+    start.add_argument(
+        "--save-mask", type=Path, metavar="FILE.png", help="write the mask in the image's size; no progress by step"
+    )
+
+
+def _add_edited_images(parser: argparse.ArgumentParser) -> None:
+    """The images that an edit looks at."""
+    edited = parser.add_argument_group("pictures", "PNG, JPEG or WebP files")
+    edited.add_argument(
+        "--image", dest="images", action="append", type=Path, required=True, metavar="FILE", help="several if repeated"
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """Where images go, and what is printed meanwhile."""
+    files = parser.add_argument_group("output")
+    files.add_argument(
+        "--output",
+        default=DEFAULT_NAME,
+        metavar="PATTERN",
+        help="a folder, or a file's name in which {prompt}, {seed} and {index} are filled in "
+        "(default: %(default)s); no file is overwritten",
+    )
+    files.add_argument("--no-preview", action="store_true", help="no progress by step")
+    files.add_argument("--quiet", action="store_true", help="no progress, only errors")
+
+
+def _read_on_or_off(text: str) -> OnOff:
+    """Choices of argparse's aren't checked in a default, and this one may come from the environment."""
+    for allowed in ON_OFF:
+        if text == allowed:
+            return allowed
+    raise argparse.ArgumentTypeError(f"{text!r} must be on or off")
+
+
+def _read_numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(item) for item in text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a list of numbers like 1.0,0.75,0.5") from error

@@ -1,50 +1,56 @@
-"""Jobs sent and answered on asyncio: the twin of `exchange`."""
+"""Jobs sent and answered, on asyncio.
+
+What is refused before any work is retried within the deadline. A call that is abandoned cancels its request.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
-from qwen_image_client.call import Call, Task, Tensors
-from qwen_image_client.deadline import Deadline
-from qwen_image_client.ending import leaves_work_behind, note_ended, note_not_ended
-from qwen_image_client.errors import QwenImageClientError, ServerError
-from qwen_image_client.image import GeneratedImage, Preview
-from qwen_image_client.job import Job
-from qwen_image_client.other_task import model_of_the_other_task, wrong_task
-from qwen_image_client.settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Settings
-from qwen_image_client.transport import async_transport
+from qwen_image_client._async_transport import open_async_transport
+from qwen_image_client._call import Call, Task, Tensors, find_other_model, wrong_model_hint
+from qwen_image_client._errors import (
+    QwenImageClientError,
+    ServerError,
+    add_cancel_note,
+    add_failed_cancel_note,
+    should_cancel,
+)
+from qwen_image_client._images import GeneratedImage, Preview
+from qwen_image_client._job import Job
+from qwen_image_client._settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Deadline, Settings
 
 
-class AsyncExchange:
+class AsyncDispatcher:
     """One connection, on one event loop, and all that goes over it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._transport = async_transport(settings.connection)
+        self._transport = open_async_transport(settings.connection)
 
     async def close(self) -> None:
         await self._transport.close()
 
-    async def images(self, job: Job, deadline: Deadline) -> list[GeneratedImage]:
+    async def run(self, job: Job, deadline: Deadline) -> list[GeneratedImage]:
         """The images of a job with one answer."""
-        async with self._ending_work(job.call.request_id), self._telling_of_wrong_task(job.call):
-            return job.images(await self.infer(job.call, deadline))
+        async with self._cancel_if_abandoned(job.call.request_id), self._hint_at_wrong_model(job.call):
+            return job.read_images(await self.infer(job.call, deadline))
 
-    async def previews(self, job: Job, deadline: Deadline) -> AsyncGenerator[Preview, None]:
+    async def stream(self, job: Job, deadline: Deadline) -> AsyncGenerator[Preview, None]:
         """The previews of a job that streams, the final one after the stream has ended well."""
         final = None
         async with (
-            self._ending_work(job.call.request_id),
-            self._telling_of_wrong_task(job.call),
+            self._cancel_if_abandoned(job.call.request_id),
+            self._hint_at_wrong_model(job.call),
             aclosing(self._responses(job.call, deadline)) as responses,
         ):
             async for response in responses:
-                preview = job.preview(response)
+                preview = job.read_preview(response)
                 if preview.is_final:
                     final = preview
                 else:
                     yield preview
-        yield job.checked_final(final)
+        yield job.check_final(final)
 
     async def infer(self, call: Call, deadline: Deadline) -> Tensors:
         """One call's answer."""
@@ -57,7 +63,7 @@ class AsyncExchange:
             attempt += 1
 
     async def cancel(self, request_id: str, deadline: Deadline) -> int:
-        """Ends a request and counts its images."""
+        """Cancels a request and counts its images."""
         answer = await self.infer(self._settings.models.cancel_call(request_id), deadline)
         return int(answer["cancelled"].item())
 
@@ -67,9 +73,9 @@ class AsyncExchange:
         Raises:
             QwenImageClientError: the server can't be asked.
         """
-        return await self._has(self._settings.models.unary(task))
+        return await self._is_ready(self._settings.models.unary(task))
 
-    async def _has(self, model: str) -> bool:
+    async def _is_ready(self, model: str) -> bool:
         try:
             return await self._transport.is_ready(model, PROBE_TIMEOUT_S)
         except ServerError:
@@ -99,29 +105,28 @@ class AsyncExchange:
         await asyncio.sleep(delay_s)
 
     @asynccontextmanager
-    async def _telling_of_wrong_task(self, call: Call) -> AsyncIterator[None]:
+    async def _hint_at_wrong_model(self, call: Call) -> AsyncIterator[None]:
         """Says so where the server lacks the model since its checkpoint is made for the other task."""
         try:
             yield
         except QwenImageClientError as error:
-            other = model_of_the_other_task(error, call, self._settings.models)
-            if other is not None and await self._has(other):
-                raise wrong_task(error, call, self._settings.models) from error
+            other = find_other_model(error, call, self._settings.models)
+            if other is not None and await self._is_ready(other):
+                raise wrong_model_hint(error, call, self._settings.models) from error
             raise
 
     @asynccontextmanager
-    async def _ending_work(self, request_id: str) -> AsyncIterator[None]:
-        """Ends the request's work on the server where the caller leaves before it is done."""
+    async def _cancel_if_abandoned(self, request_id: str) -> AsyncIterator[None]:
+        """Cancels the request where its caller leaves before it is done, or its answer never came."""
         try:
             yield
         except BaseException as error:
-            if leaves_work_behind(error):
-                # Shielded, so that a second cancellation doesn't leave the server working.
-                await asyncio.shield(self._end_work(request_id, error))
+            if should_cancel(error):
+                await asyncio.shield(self._cancel_abandoned(request_id, error))  # from a second cancellation
             raise
 
-    async def _end_work(self, request_id: str, reason: BaseException) -> None:
+    async def _cancel_abandoned(self, request_id: str, reason: BaseException) -> None:
         try:
-            note_ended(reason, await self.cancel(request_id, Deadline.after(CANCEL_TIMEOUT_S)))
+            add_cancel_note(reason, await self.cancel(request_id, Deadline.after(CANCEL_TIMEOUT_S)))
         except QwenImageClientError as error:
-            note_not_ended(reason, request_id, error)
+            add_failed_cancel_note(reason, request_id, error)

@@ -1,20 +1,67 @@
-"""Where the command line puts its images: patterns filled in, nothing overwritten."""
+"""The files that a command reads and writes: input images and masks, patterns of names, nothing overwritten."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 from PIL import Image
 
-from qwen_image_client.errors import InvalidRequest
-from qwen_image_client.image import GeneratedImage, slug
+from qwen_image_client import GeneratedImage, InvalidRequest
+from qwen_image_client.integration import encode_image, slug
 
 DEFAULT_NAME = "{prompt}-seed{seed}.png"
 _PLACEHOLDERS = {"prompt", "seed", "index"}
 
 
-def checked_pattern(output: str, num_images: int) -> str:
+@dataclass(frozen=True, slots=True)
+class InputFiles:
+    """The input images and the mask, read.
+
+    Attributes:
+        names: of the images in order, then of the mask, if there is one.
+    """
+
+    images: tuple[bytes, ...] = ()
+    mask: bytes | None = None
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, images: Sequence[Path] | None, mask: Path | None) -> "InputFiles":
+        """Reads them all.
+
+        Raises:
+            OSError: a file can't be read; the error names it.
+            InvalidRequest: a file is empty.
+        """
+        images = images or ()
+        return cls(
+            images=tuple(encode_image("--image", path) for path in images),
+            mask=None if mask is None else encode_image("--mask", mask),
+            names=tuple(str(path) for path in (*images, *([] if mask is None else [mask]))),
+        )
+
+    def as_arguments(self, command: str) -> dict[str, Any]:
+        """The arguments of the client's method of that name that they are."""
+        if command == "edit":
+            return {"images": self.images}
+        given = {"image": self.images[0] if self.images else None, "mask_image": self.mask}
+        return {name: content for name, content in given.items() if content is not None}
+
+    def name_in(self, error: InvalidRequest) -> InvalidRequest:
+        """The error with files by name, where the server counts them."""
+        message = error.message
+        for position, name in enumerate(self.names):
+            is_mask = position == len(self.images)
+            counted = r"mask_image of row \d+" if is_mask else rf"input_image {position} of row \d+"
+            message = re.sub(counted, name.replace("\\", r"\\"), message)
+        return InvalidRequest(message, request_id=error.request_id, status=error.status)
+
+
+def complete_pattern(output: str, num_images: int) -> str:
     """`output` as a pattern for every image: a folder gets the default name, several images get their seed.
 
     Raises:
@@ -55,8 +102,8 @@ def prepare_folder(pattern: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def checked_mask_name(path: Path | None) -> Path | None:
-    """`path`, its folder made.
+def prepare_mask_name(path: Path | None) -> Path | None:
+    """`path`, whose folder is made.
 
     Raises:
         InvalidRequest: the name isn't a PNG's.

@@ -1,11 +1,23 @@
-"""What one value of an input may be on the wire. Ranges are the server's business; types are ours."""
+"""What one value of an input may be on the wire: text, numbers, image files.
 
+Types are checked here, ranges by the server.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from io import BytesIO
 from numbers import Integral, Real
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+from PIL import Image
 
-from qwen_image_client.errors import InvalidRequest
+from qwen_image_client._errors import InvalidRequest
+
+Picture: TypeAlias = bytes | str | PathLike[str] | Image.Image
+"""A PNG, JPEG or WebP file's content or path, or an image of PIL."""
 
 
 def text(name: str, value: object) -> str:
@@ -54,3 +66,44 @@ def reals(name: str, value: object) -> tuple[float, ...]:
     if not numbers:
         raise InvalidRequest(f"{name} must hold at least one number; leave it out for the scheduler's own")
     return numbers
+
+
+def encode_image(name: str, value: object) -> bytes:
+    """The file that carries one image; whether the server can read it is the server's to say.
+
+    Raises:
+        OSError: the file can't be read; the error names it.
+        InvalidRequest: `value` is no image, or empty, which on the wire would mean that there is none.
+    """
+    if isinstance(value, Image.Image):
+        return _png(value)
+    if isinstance(value, str | PathLike):
+        name, value = f"{name} {value}", Path(value).read_bytes()
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise InvalidRequest(
+            f"{name} must be the content or the path of a PNG, JPEG or WebP file or an image of PIL, "
+            f"not {type(value).__name__}"
+        )
+    if len(value) == 0:
+        raise InvalidRequest(f"{name} is empty")
+    return bytes(value)
+
+
+def encode_images(name: str, value: object) -> tuple[bytes, ...]:
+    """The files of one image or of several, of one at least."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
+        return (encode_image(name, value),)
+    if not value:
+        raise InvalidRequest(f"{name} holds no picture")
+    return tuple(encode_image(f"{name}[{index}]", image) for index, image in enumerate(value))
+
+
+def sha256(content: bytes) -> str:
+    """What a recipe keeps of an image's file: enough to tell whether a file is the one."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _png(image: Image.Image) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()

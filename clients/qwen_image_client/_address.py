@@ -1,10 +1,12 @@
 """Where a server is and how to talk to it, read from one url."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from qwen_image_client.errors import InvalidRequest
+from qwen_image_client._errors import InvalidRequest
 
 Protocol: TypeAlias = Literal["grpc", "http"]
 _SCHEMES: dict[str, tuple[Protocol, bool]] = {
@@ -52,6 +54,20 @@ class Address:
             raise InvalidRequest(f"url={url!r}: gRPC takes no path ({path!r})")
         default_port = 443 if is_secure else _PORTS[wanted]
         return cls(wanted, host, default_port if port is None else port, is_secure, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach a server.
+
+    Attributes:
+        headers: sent with every request (HTTP headers, gRPC metadata), for instance a gateway's authorization.
+        root_certificates: a PEM file to trust in place of the system's, where the address is secure.
+    """
+
+    address: Address
+    headers: Mapping[str, str] = field(default_factory=dict)
+    root_certificates: Path | None = None
 
 
 def _split(url: str, rest: str) -> tuple[str, int | None, str]:

@@ -1,53 +1,57 @@
+# Generated from _async_dispatcher.py: edit that, then run .venv/bin/python -m scripts.unasync
 """Jobs sent and answered, blocking.
 
-What is refused before any work is sent again within the deadline; the server's work ends where the caller leaves.
+What is refused before any work is retried within the deadline. A call that is abandoned cancels its request.
 """
 
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 
-from qwen_image_client.call import Call, Task, Tensors
-from qwen_image_client.deadline import Deadline
-from qwen_image_client.ending import leaves_work_behind, note_ended, note_not_ended
-from qwen_image_client.errors import QwenImageClientError, ServerError
-from qwen_image_client.image import GeneratedImage, Preview
-from qwen_image_client.job import Job
-from qwen_image_client.other_task import model_of_the_other_task, wrong_task
-from qwen_image_client.settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Settings
-from qwen_image_client.transport import transport
+from qwen_image_client._call import Call, Task, Tensors, find_other_model, wrong_model_hint
+from qwen_image_client._errors import (
+    QwenImageClientError,
+    ServerError,
+    add_cancel_note,
+    add_failed_cancel_note,
+    should_cancel,
+)
+from qwen_image_client._images import GeneratedImage, Preview
+from qwen_image_client._job import Job
+from qwen_image_client._settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Deadline, Settings
+from qwen_image_client._transport import open_transport
 
 
-class Exchange:
-    """One connection and all that goes over it. `AsyncExchange` is its twin."""
+class Dispatcher:
+    """One connection and all that goes over it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._transport = transport(settings.connection)
+        self._transport = open_transport(settings.connection)
 
     def close(self) -> None:
         self._transport.close()
 
-    def images(self, job: Job, deadline: Deadline) -> list[GeneratedImage]:
+    def run(self, job: Job, deadline: Deadline) -> list[GeneratedImage]:
         """The images of a job with one answer."""
-        with self._ending_work(job.call.request_id), self._telling_of_wrong_task(job.call):
-            return job.images(self.infer(job.call, deadline))
+        with self._cancel_if_abandoned(job.call.request_id), self._hint_at_wrong_model(job.call):
+            return job.read_images(self.infer(job.call, deadline))
 
-    def previews(self, job: Job, deadline: Deadline) -> Generator[Preview, None, None]:
+    def stream(self, job: Job, deadline: Deadline) -> Generator[Preview, None, None]:
         """The previews of a job that streams, the final one after the stream has ended well."""
         final = None
         with (
-            self._ending_work(job.call.request_id),
-            self._telling_of_wrong_task(job.call),
+            self._cancel_if_abandoned(job.call.request_id),
+            self._hint_at_wrong_model(job.call),
             closing(self._responses(job.call, deadline)) as responses,
         ):
             for response in responses:
-                preview = job.preview(response)
+                preview = job.read_preview(response)
                 if preview.is_final:
                     final = preview
                 else:
                     yield preview
-        yield job.checked_final(final)
+        yield job.check_final(final)
 
     def infer(self, call: Call, deadline: Deadline) -> Tensors:
         """One call's answer."""
@@ -60,8 +64,9 @@ class Exchange:
             attempt += 1
 
     def cancel(self, request_id: str, deadline: Deadline) -> int:
-        """Ends a request and counts its images."""
-        return int(self.infer(self._settings.models.cancel_call(request_id), deadline)["cancelled"].item())
+        """Cancels a request and counts its images."""
+        answer = self.infer(self._settings.models.cancel_call(request_id), deadline)
+        return int(answer["cancelled"].item())
 
     def is_ready(self, task: Task) -> bool:
         """Whether the server takes requests of the task; one that doesn't know its model doesn't.
@@ -69,9 +74,9 @@ class Exchange:
         Raises:
             QwenImageClientError: the server can't be asked.
         """
-        return self._has(self._settings.models.unary(task))
+        return self._is_ready(self._settings.models.unary(task))
 
-    def _has(self, model: str) -> bool:
+    def _is_ready(self, model: str) -> bool:
         try:
             return self._transport.is_ready(model, PROBE_TIMEOUT_S)
         except ServerError:
@@ -101,28 +106,28 @@ class Exchange:
         time.sleep(delay_s)
 
     @contextmanager
-    def _telling_of_wrong_task(self, call: Call) -> Iterator[None]:
+    def _hint_at_wrong_model(self, call: Call) -> Iterator[None]:
         """Says so where the server lacks the model since its checkpoint is made for the other task."""
         try:
             yield
         except QwenImageClientError as error:
-            other = model_of_the_other_task(error, call, self._settings.models)
-            if other is not None and self._has(other):
-                raise wrong_task(error, call, self._settings.models) from error
+            other = find_other_model(error, call, self._settings.models)
+            if other is not None and self._is_ready(other):
+                raise wrong_model_hint(error, call, self._settings.models) from error
             raise
 
     @contextmanager
-    def _ending_work(self, request_id: str) -> Iterator[None]:
-        """Ends the request's work on the server where the caller leaves before it is done."""
+    def _cancel_if_abandoned(self, request_id: str) -> Iterator[None]:
+        """Cancels the request where its caller leaves before it is done, or its answer never came."""
         try:
             yield
         except BaseException as error:
-            if leaves_work_behind(error):
-                self._end_work(request_id, error)
+            if should_cancel(error):
+                self._cancel_abandoned(request_id, error)
             raise
 
-    def _end_work(self, request_id: str, reason: BaseException) -> None:
+    def _cancel_abandoned(self, request_id: str, reason: BaseException) -> None:
         try:
-            note_ended(reason, self.cancel(request_id, Deadline.after(CANCEL_TIMEOUT_S)))
+            add_cancel_note(reason, self.cancel(request_id, Deadline.after(CANCEL_TIMEOUT_S)))
         except QwenImageClientError as error:
-            note_not_ended(reason, request_id, error)
+            add_failed_cancel_note(reason, request_id, error)

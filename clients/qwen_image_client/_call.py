@@ -8,8 +8,17 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from qwen_image_client._errors import InvalidRequest, QwenImageClientError
+
 Tensors: TypeAlias = Mapping[str, NDArray[Any]]
 Task: TypeAlias = Literal["generate", "edit"]  # a checkpoint is made for one of them, and a server has one checkpoint
+
+_UNKNOWN_MODEL = "unknown model"  # in Triton's message, over gRPC and HTTP
+_HINTS: dict[Task, str] = {
+    "edit": "this server serves text to image: its checkpoint is no edit checkpoint; use `generate`, with a picture "
+    "to start from if you like",
+    "generate": "this server edits pictures: its checkpoint is an edit checkpoint; use `edit`",
+}
 
 
 def new_request_id() -> str:
@@ -17,7 +26,7 @@ def new_request_id() -> str:
     return uuid.uuid4().hex
 
 
-def told_id(request_id: str) -> str:
+def short_id(request_id: str) -> str:
     """The first half of an id: enough to find the request in a log, and not enough to cancel it."""
     return request_id[: (len(request_id) + 1) // 2]
 
@@ -29,7 +38,7 @@ class Call:
     Attributes:
         model: the Triton model's name.
         inputs: the input tensors, batch dimension first.
-        outputs: the names of the outputs wanted; what isn't asked for isn't computed.
+        outputs: the names of the outputs wanted; what isn't requested isn't computed.
         request_id: travels with the request; `cancel` ends the work by it.
     """
 
@@ -61,3 +70,19 @@ class Models:
         """The call that ends a request by its id; its output `cancelled` counts the images ended, INT32 [1]."""
         ids = np.array([request_id.encode()], dtype=np.object_)  # [1]: this model has no batch dimension
         return Call(self.cancel, {"request_id": ids}, ("cancelled",), request_id)
+
+
+def find_other_model(error: QwenImageClientError, call: Call, models: Models) -> str | None:
+    """The other task's model, to look for where the server doesn't know the call's; None for any other error."""
+    if _UNKNOWN_MODEL not in error.message.lower():
+        return None
+    return models.unary("generate" if _task(call, models) == "edit" else "edit")
+
+
+def wrong_model_hint(error: QwenImageClientError, call: Call, models: Models) -> InvalidRequest:
+    """The error where the server has the model of the other task only: what to use there."""
+    return InvalidRequest(_HINTS[_task(call, models)], request_id=error.request_id, status=error.status)
+
+
+def _task(call: Call, models: Models) -> Task:
+    return "edit" if call.model in (models.unary("edit"), models.stream("edit")) else "generate"

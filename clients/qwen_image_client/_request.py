@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
-from qwen_image_client.errors import InvalidRequest
-from qwen_image_client.options import EditOptions, RowOptions
-from qwen_image_client.pictures import Picture, all_encoded, encoded
-from qwen_image_client.values import int32, int64, real, reals, text
+from qwen_image_client._errors import InvalidRequest
+from qwen_image_client._options import EditOptions, RowOptions
+from qwen_image_client._wire_types import Picture, encode_image, encode_images, int32, int64, real, reals, text
 
 _CONVERT: Mapping[str, Callable[[str, object], object]] = {
     "prompt": text,
@@ -18,9 +17,9 @@ _CONVERT: Mapping[str, Callable[[str, object], object]] = {
     "true_cfg_scale": real,
     "seed": int64,
     "sigmas": reals,
-    "input_image": all_encoded,
+    "input_image": encode_images,
     "strength": real,
-    "mask_image": encoded,
+    "mask_image": encode_image,
 }
 
 
@@ -83,24 +82,24 @@ def expand_requests(
         OSError: a picture's file can't be read.
         TypeError: an unknown option.
     """
-    pictures = {
-        "input_image": None if image is None else (encoded("image", image),),
+    images = {
+        "input_image": None if image is None else (encode_image("image", image),),
         "strength": strength,
-        "mask_image": None if mask_image is None else encoded("mask_image", mask_image),
+        "mask_image": None if mask_image is None else encode_image("mask_image", mask_image),
     }
-    return _rows(prompt, pictures, **options)
+    return _rows(prompt, images, **options)
 
 
 def expand_edits(
     prompt: str | Sequence[str], images: Picture | Sequence[Picture], **options: Unpack[EditOptions]
 ) -> list[GenerationRequest]:
-    """As `expand_requests`; every image is made from the same pictures."""
-    return _rows(prompt, {"input_image": all_encoded("images", images)}, **options)
+    """As `expand_requests`; every image is made from the same ones."""
+    return _rows(prompt, {"input_image": encode_images("images", images)}, **options)
 
 
 def _rows(
     prompt: str | Sequence[str],
-    pictures: Mapping[str, Any],
+    images: Mapping[str, Any],
     *,
     seed: int | Sequence[int] | None = None,
     num_images: int = 1,
@@ -113,7 +112,7 @@ def _rows(
     seeds = _seeds(seed, len(prompts), num_images)
     rows = [row for row in prompts for _ in range(num_images)]
     return [
-        GenerationRequest(prompt=row, seed=seed, **pictures, **options) for row, seed in zip(rows, seeds, strict=True)
+        GenerationRequest(prompt=row, seed=seed, **images, **options) for row, seed in zip(rows, seeds, strict=True)
     ]
 
 

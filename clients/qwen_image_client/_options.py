@@ -1,11 +1,17 @@
-"""The options of the clients' methods, keyword by keyword."""
+"""The options of the clients' methods, keyword by keyword, and the guidance that programs add to them."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from qwen_image_client.address import Protocol
-from qwen_image_client.pictures import Picture
+from qwen_image_client._address import Protocol
+from qwen_image_client._wire_types import Picture
+
+OnOff: TypeAlias = Literal["on", "off"]
+ON_OFF: tuple[OnOff, ...] = get_args(OnOff)
+DEFAULT_GUIDANCE: OnOff = "on"  # as in Qwen-Image's own examples
+BLANK = " "  # their negative prompt
+NO_GUIDANCE = 1.0  # the largest scale without effect
 
 
 class RowOptions(TypedDict, total=False):
@@ -72,3 +78,18 @@ class ClientOptions(TypedDict, total=False):
     model: str
     headers: Mapping[str, str] | None
     root_certificates: str | Path | None
+
+
+def guidance_options(negative_prompt: str | None, true_cfg_scale: float | None, default: OnOff) -> Mapping[str, Any]:
+    """A request's negative prompt and scale as options of `Client.generate`, for the command line, gateway and page.
+
+    The clients' own methods don't add guidance: there, as in diffusers, it is off without a negative prompt.
+
+    A scale of 1 or less turns guidance off. A larger one or a negative prompt, even an empty one, turns it on.
+    `default` decides where neither is given.
+    """
+    is_on = default == "on" if true_cfg_scale is None else true_cfg_scale > NO_GUIDANCE
+    if negative_prompt is None and is_on:
+        negative_prompt = BLANK
+    options = {"negative_prompt": negative_prompt, "true_cfg_scale": true_cfg_scale}
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,3 +1,4 @@
+# Generated from _async_client.py: edit that, then run .venv/bin/python -m scripts.unasync
 """The blocking client."""
 
 import time
@@ -5,16 +6,16 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from qwen_image_client.call import Task
-from qwen_image_client.errors import QwenImageClientError, Timeout
-from qwen_image_client.exchange import Exchange
-from qwen_image_client.image import GeneratedImage, Preview
-from qwen_image_client.job import Job
-from qwen_image_client.options import ClientOptions, EditOptions, GenerationOptions
-from qwen_image_client.outputs import Output
-from qwen_image_client.pictures import Picture
-from qwen_image_client.request import GenerationRequest, expand_edits, expand_requests
-from qwen_image_client.settings import PROBE_INTERVAL_S, TASKS, Settings
+from qwen_image_client._call import Task
+from qwen_image_client._dispatcher import Dispatcher
+from qwen_image_client._errors import QwenImageClientError, Timeout
+from qwen_image_client._images import GeneratedImage, Preview
+from qwen_image_client._job import Job
+from qwen_image_client._options import ClientOptions, EditOptions, GenerationOptions
+from qwen_image_client._request import GenerationRequest, expand_edits, expand_requests
+from qwen_image_client._settings import PROBE_INTERVAL_S, TASKS, Settings
+from qwen_image_client._tensors import Output
+from qwen_image_client._wire_types import Picture
 
 
 class Client:
@@ -32,7 +33,7 @@ class Client:
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         self._settings = Settings.read(url, **options)
-        self._exchange = Exchange(self._settings)
+        self._dispatcher = Dispatcher(self._settings)
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +45,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the connection. The client can't be used afterwards."""
-        self._exchange.close()
+        self._dispatcher.close()
 
     @property
     def has_previews(self) -> bool:
@@ -72,7 +73,7 @@ class Client:
             One image a row: `num_images` of the first prompt, then of the second, and so on.
 
         Raises:
-            QwenImageClientError: see `qwen_image_client.errors`.
+            QwenImageClientError: see its subclasses.
             OSError: a picture's file can't be read.
         """
         rows = expand_requests(prompt, **options)
@@ -106,7 +107,7 @@ class Client:
     ) -> list[GeneratedImage]:
         """`generate` or `edit` for rows that differ in more than prompt and seed; they share width and height."""
         job = Job.unary(self._settings.models, rows, outputs, request_id, task)
-        return self._exchange.images(job, self._settings.deadline(timeout_s))
+        return self._dispatcher.run(job, self._settings.deadline(timeout_s))
 
     def stream(
         self,
@@ -126,12 +127,12 @@ class Client:
         Closing the iterator, or leaving its loop, ends the work.
 
         Raises:
-            QwenImageClientError: see `qwen_image_client.errors`.
+            QwenImageClientError: see its subclasses.
             OSError: a picture's file can't be read.
         """
         rows = expand_requests(prompt, **options)
         job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every)
-        return self._exchange.previews(job, self._settings.deadline(timeout_s))
+        return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     def stream_edit(
         self,
@@ -147,7 +148,7 @@ class Client:
         """`edit` with a preview after every step; see `stream`."""
         rows = expand_edits(prompt, images, **options)
         job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every, "edit")
-        return self._exchange.previews(job, self._settings.deadline(timeout_s))
+        return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:
         """Ends a request, whoever sent it; its caller gets `Cancelled`.
@@ -156,14 +157,17 @@ class Client:
             How many of its images were running or queued. 0: the server doesn't know the id. It remembers it
             for a while, so that a request still on its way is ended when it arrives.
         """
-        return self._exchange.cancel(request_id, self._settings.deadline(timeout_s))
+        return self._dispatcher.cancel(request_id, self._settings.deadline(timeout_s))
 
     def is_ready(self) -> bool:
         """Whether the server answers and has its model ready, whichever task that is made for."""
         try:
-            return any(self._exchange.is_ready(task) for task in TASKS)
+            for task in TASKS:
+                if self._dispatcher.is_ready(task):
+                    return True
         except QwenImageClientError:
-            return False
+            pass
+        return False
 
     def wait_until_ready(self, timeout_s: float) -> None:
         """Returns once the server is ready.

@@ -4,14 +4,16 @@ Made alone it is the same bit for bit; beside other images it may differ by roun
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, get_args
 
-from qwen_image_client.call import Task
-from qwen_image_client.errors import RecipeError
-from qwen_image_client.options import RowOptions
-from qwen_image_client.pictures import Picture
-from qwen_image_client.record import VERSION, read_record
+from qwen_image_client._call import Task
+from qwen_image_client._errors import InvalidRequest, RecipeError
+from qwen_image_client._options import RowOptions
+from qwen_image_client._wire_types import Picture, int32, int64, real, reals, text
+
+_VERSION = 1
 
 
 class RecipeArguments(RowOptions):
@@ -135,7 +137,7 @@ class Recipe:
         return "\n".join([self.prompt, *negative, known])
 
     def as_json(self) -> str:
-        return json.dumps({"version": VERSION, **asdict(self)}, ensure_ascii=False)
+        return json.dumps({"version": _VERSION, **asdict(self)}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
@@ -145,4 +147,70 @@ class Recipe:
             RecipeError: it isn't a recipe, misses a field, has one too many, or a value of the wrong type.
         """
         needed = {field.name for field in fields(cls) if field.default is MISSING}
-        return cls(**read_record(text, needed))
+        return cls(**_parse(text, needed))
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise InvalidRequest(f"{name}={value!r} must be a list of texts")
+    return tuple(text(name, item) for item in value)
+
+
+def _task(name: str, value: object) -> str:
+    if value not in get_args(Task):
+        raise InvalidRequest(f"{name}={value!r} must be one of {', '.join(get_args(Task))}")
+    return str(value)
+
+
+_FIELDS: Mapping[str, Callable[[str, object], object]] = {
+    "prompt": text,
+    "seed": int64,
+    "num_inference_steps": int32,
+    "true_cfg_scale": real,
+    "width": int32,
+    "height": int32,
+    "image_sha256": _texts,
+    "task": _task,
+    "model": text,
+    "request_id": text,
+}
+_NULLABLE_FIELDS: Mapping[str, Callable[[str, object], object]] = {
+    "negative_prompt": text,
+    "sigmas": reals,
+    "requested_num_inference_steps": int32,
+    "strength": real,
+    "mask_sha256": text,
+}
+
+
+def _parse(json_text: str, needed: Collection[str]) -> dict[str, Any]:
+    """The recipe's fields by name; those that aren't `needed` may be missing: earlier versions didn't write them.
+
+    Raises:
+        RecipeError: it isn't a recipe, misses a field, has one too many, or a value of the wrong type.
+    """
+    record = _load(json_text)
+    missing = sorted(set(needed) - record.keys())
+    unknown = sorted(record.keys() - {*_FIELDS, *_NULLABLE_FIELDS})
+    if missing or unknown:
+        raise RecipeError(f"the recipe's fields don't match: missing {missing}, unknown {unknown}")
+    try:
+        return {name: _convert(name, value) for name, value in record.items()}
+    except InvalidRequest as error:
+        raise RecipeError(f"the recipe can't be used: {error}") from error
+
+
+def _load(json_text: str) -> dict[str, Any]:
+    try:
+        record = json.loads(json_text)
+    except ValueError as error:
+        raise RecipeError(f"the recipe is no JSON: {error}") from error
+    if not isinstance(record, dict) or record.pop("version", None) != _VERSION:
+        raise RecipeError(f"the recipe isn't of version {_VERSION}, the one this client reads")
+    return record
+
+
+def _convert(name: str, value: object) -> object:
+    if name in _FIELDS:
+        return _FIELDS[name](name, value)
+    return None if value is None else _NULLABLE_FIELDS[name](name, value)

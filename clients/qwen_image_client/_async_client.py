@@ -1,4 +1,4 @@
-"""The asyncio client: the twin of `Client`."""
+"""The asyncio client."""
 
 import asyncio
 import time
@@ -6,28 +6,35 @@ from collections.abc import AsyncGenerator, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from qwen_image_client.async_exchange import AsyncExchange
-from qwen_image_client.call import Task
-from qwen_image_client.errors import QwenImageClientError, Timeout
-from qwen_image_client.image import GeneratedImage, Preview
-from qwen_image_client.job import Job
-from qwen_image_client.options import ClientOptions, EditOptions, GenerationOptions
-from qwen_image_client.outputs import Output
-from qwen_image_client.pictures import Picture
-from qwen_image_client.request import GenerationRequest, expand_edits, expand_requests
-from qwen_image_client.settings import PROBE_INTERVAL_S, TASKS, Settings
+from qwen_image_client._async_dispatcher import AsyncDispatcher
+from qwen_image_client._call import Task
+from qwen_image_client._errors import QwenImageClientError, Timeout
+from qwen_image_client._images import GeneratedImage, Preview
+from qwen_image_client._job import Job
+from qwen_image_client._options import ClientOptions, EditOptions, GenerationOptions
+from qwen_image_client._request import GenerationRequest, expand_edits, expand_requests
+from qwen_image_client._settings import PROBE_INTERVAL_S, TASKS, Settings
+from qwen_image_client._tensors import Output
+from qwen_image_client._wire_types import Picture
 
 
 class AsyncClient:
     """A connection to one server, on one event loop. Use it as an async context manager; share it between tasks.
 
-    Takes what `Client` takes. A call that runs out of time, or whose task is cancelled, ends its work on the
-    server before it raises. Pictures given as paths are read before anything is awaited.
+    A call that runs out of time, or whose task is cancelled, ends its work on the server before it raises.
+    Pictures given as paths are read before anything is awaited.
+
+    Args:
+        url: "host:port", or with a scheme: grpc, grpcs, http or https.
+        **options: see `ClientOptions`.
+
+    Raises:
+        InvalidRequest: an argument can't be used.
     """
 
     def __init__(self, url: str, **options: Unpack[ClientOptions]) -> None:
         self._settings = Settings.read(url, **options)
-        self._exchange = AsyncExchange(self._settings)
+        self._dispatcher = AsyncDispatcher(self._settings)
 
     async def __aenter__(self) -> Self:
         return self
@@ -39,7 +46,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the connection. The client can't be used afterwards."""
-        await self._exchange.close()
+        await self._dispatcher.close()
 
     @property
     def has_previews(self) -> bool:
@@ -55,7 +62,21 @@ class AsyncClient:
         timeout_s: float | None = None,
         **options: Unpack[GenerationOptions],
     ) -> list[GeneratedImage]:
-        """Makes the images of one or several prompts, in one request; see `Client.generate`."""
+        """Makes the images of one or several prompts, in one request; from a picture, if one is given.
+
+        Args:
+            outputs: "image", "latents", "mask" or several; without "image" nothing is decoded.
+            request_id: for `cancel`; a random one when left out.
+            timeout_s: limit of the call, retries included; the client's own when left out.
+            **options: see `GenerationOptions`; what is left out takes the server's default.
+
+        Returns:
+            One image a row: `num_images` of the first prompt, then of the second, and so on.
+
+        Raises:
+            QwenImageClientError: see its subclasses.
+            OSError: a picture's file can't be read.
+        """
         rows = expand_requests(prompt, **options)
         return await self.run(rows, outputs=outputs, request_id=request_id, timeout_s=timeout_s)
 
@@ -69,7 +90,10 @@ class AsyncClient:
         timeout_s: float | None = None,
         **options: Unpack[EditOptions],
     ) -> list[GeneratedImage]:
-        """Changes a picture, or makes one of several, as the prompt says; see `Client.edit`."""
+        """Changes a picture, or makes one of several, as the prompt says. Needs an edit checkpoint on the server.
+
+        Takes what `generate` takes, without a strength or a mask.
+        """
         rows = expand_edits(prompt, images, **options)
         return await self.run(rows, task="edit", outputs=outputs, request_id=request_id, timeout_s=timeout_s)
 
@@ -84,7 +108,7 @@ class AsyncClient:
     ) -> list[GeneratedImage]:
         """`generate` or `edit` for rows that differ in more than prompt and seed; they share width and height."""
         job = Job.unary(self._settings.models, rows, outputs, request_id, task)
-        return await self._exchange.images(job, self._settings.deadline(timeout_s))
+        return await self._dispatcher.run(job, self._settings.deadline(timeout_s))
 
     def stream(
         self,
@@ -96,13 +120,20 @@ class AsyncClient:
         preview_every: int | None = None,
         **options: Unpack[GenerationOptions],
     ) -> AsyncGenerator[Preview, None]:
-        """Yields a preview after every step; see `Client.stream`.
+        """Makes the images and yields a preview after every step; the last one, `is_final`, holds the images.
 
+        Takes what `generate` takes, and `preview_every`: the images are decoded after every so many steps (the
+        server's default is 1) and after the last; between them a preview's images have no `image`. With
+        `outputs=()` the previews tell of the progress alone; there is no "mask". Needs gRPC.
         A loop that may be left early needs `contextlib.aclosing` around the iterator, which ends the work at once.
+
+        Raises:
+            QwenImageClientError: see its subclasses.
+            OSError: a picture's file can't be read.
         """
         rows = expand_requests(prompt, **options)
         job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every)
-        return self._exchange.previews(job, self._settings.deadline(timeout_s))
+        return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     def stream_edit(
         self,
@@ -118,17 +149,22 @@ class AsyncClient:
         """`edit` with a preview after every step; see `stream`."""
         rows = expand_edits(prompt, images, **options)
         job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every, "edit")
-        return self._exchange.previews(job, self._settings.deadline(timeout_s))
+        return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:
-        """Ends a request, whoever sent it, and counts the images ended; see `Client.cancel`."""
-        return await self._exchange.cancel(request_id, self._settings.deadline(timeout_s))
+        """Ends a request, whoever sent it; its caller gets `Cancelled`.
+
+        Returns:
+            How many of its images were running or queued. 0: the server doesn't know the id. It remembers it
+            for a while, so that a request still on its way is ended when it arrives.
+        """
+        return await self._dispatcher.cancel(request_id, self._settings.deadline(timeout_s))
 
     async def is_ready(self) -> bool:
         """Whether the server answers and has its model ready, whichever task that is made for."""
         try:
             for task in TASKS:
-                if await self._exchange.is_ready(task):
+                if await self._dispatcher.is_ready(task):
                     return True
         except QwenImageClientError:
             pass
