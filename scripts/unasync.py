@@ -31,11 +31,12 @@ SENTENCES = (
         "Use it as an async context manager; share it between tasks.",
         "Use it as a context manager; it is safe to share between threads.",
     ),
-    ("out of time, or whose task is cancelled, ends its work", "out of time or is interrupted (Ctrl-C) ends its work"),
-    ("    Pictures given as paths are read before anything is awaited.\n", ""),
+    (", or whose task is cancelled, cancels", " or is interrupted (Ctrl-C) cancels"),
+    ("    Images given as paths are read before anything is awaited.\n", ""),
     (
-        "A loop that may be left early needs `contextlib.aclosing` around the iterator, which ends the work at once.",
-        "Closing the iterator, or leaving its loop, ends the work.",
+        "A loop that may be left early needs `contextlib.aclosing` around the iterator: "
+        "it cancels the request at once.",
+        "Closing the iterator, or leaving its loop, cancels the request.",
     ),
     ("One connection, on one event loop, and all", "One connection and all"),
     ("Bound to the event loop that first uses it.", "Safe to use from several threads at once."),

@@ -21,8 +21,8 @@ from qwen_image_client._wire_types import Picture
 class AsyncClient:
     """A connection to one server, on one event loop. Use it as an async context manager; share it between tasks.
 
-    A call that runs out of time, or whose task is cancelled, ends its work on the server before it raises.
-    Pictures given as paths are read before anything is awaited.
+    A call that runs out of time, or whose task is cancelled, cancels its request on the server before it raises.
+    Images given as paths are read before anything is awaited.
 
     Args:
         url: "host:port", or with a scheme: grpc, grpcs, http or https.
@@ -62,7 +62,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         **options: Unpack[GenerationOptions],
     ) -> list[GeneratedImage]:
-        """Makes the images of one or several prompts, in one request; from a picture, if one is given.
+        """Makes the images of one or several prompts, in one request; from an image, if one is given.
 
         Args:
             outputs: "image", "latents", "mask" or several; without "image" nothing is decoded.
@@ -75,7 +75,7 @@ class AsyncClient:
 
         Raises:
             QwenImageClientError: see its subclasses.
-            OSError: a picture's file can't be read.
+            OSError: an image's file can't be read.
         """
         rows = expand_requests(prompt, **options)
         return await self.run(rows, outputs=outputs, request_id=request_id, timeout_s=timeout_s)
@@ -90,7 +90,7 @@ class AsyncClient:
         timeout_s: float | None = None,
         **options: Unpack[EditOptions],
     ) -> list[GeneratedImage]:
-        """Changes a picture, or makes one of several, as the prompt says. Needs an edit checkpoint on the server.
+        """Changes an image, or makes one of several, as the prompt says. Needs an edit checkpoint on the server.
 
         Takes what `generate` takes, without a strength or a mask.
         """
@@ -124,12 +124,12 @@ class AsyncClient:
 
         Takes what `generate` takes, and `preview_every`: the images are decoded after every so many steps (the
         server's default is 1) and after the last; between them a preview's images have no `image`. With
-        `outputs=()` the previews tell of the progress alone; there is no "mask". Needs gRPC.
-        A loop that may be left early needs `contextlib.aclosing` around the iterator, which ends the work at once.
+        `outputs=()` the previews report progress alone; there is no "mask". Needs gRPC.
+        A loop that may be left early needs `contextlib.aclosing` around the iterator: it cancels the request at once.
 
         Raises:
             QwenImageClientError: see its subclasses.
-            OSError: a picture's file can't be read.
+            OSError: an image's file can't be read.
         """
         rows = expand_requests(prompt, **options)
         job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every)
@@ -152,11 +152,11 @@ class AsyncClient:
         return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:
-        """Ends a request, whoever sent it; its caller gets `Cancelled`.
+        """Cancels a request, whoever sent it; its caller gets `Cancelled`.
 
         Returns:
             How many of its images were running or queued. 0: the server doesn't know the id. It remembers it
-            for a while, so that a request still on its way is ended when it arrives.
+            for a while, so that a request still on its way is cancelled when it arrives.
         """
         return await self._dispatcher.cancel(request_id, self._settings.deadline(timeout_s))
 

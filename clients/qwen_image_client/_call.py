@@ -22,7 +22,7 @@ _HINTS: dict[Task, str] = {
 
 
 def new_request_id() -> str:
-    """A random id, so that no client ends another's work by accident."""
+    """A random id, so that no client cancels another's request by accident."""
     return uuid.uuid4().hex
 
 
@@ -39,7 +39,7 @@ class Call:
         model: the Triton model's name.
         inputs: the input tensors, batch dimension first.
         outputs: the names of the outputs wanted; what isn't requested isn't computed.
-        request_id: travels with the request; `cancel` ends the work by it.
+        request_id: travels with the request; `cancel` takes it.
     """
 
     model: str
@@ -67,7 +67,7 @@ class Models:
         return f"{self.generate}_cancel"
 
     def cancel_call(self, request_id: str) -> Call:
-        """The call that ends a request by its id; its output `cancelled` counts the images ended, INT32 [1]."""
+        """The call that cancels a request by its id; its output `cancelled` counts the images cancelled, INT32 [1]."""
         ids = np.array([request_id.encode()], dtype=np.object_)  # [1]: this model has no batch dimension
         return Call(self.cancel, {"request_id": ids}, ("cancelled",), request_id)
 

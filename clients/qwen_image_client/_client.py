@@ -21,7 +21,7 @@ from qwen_image_client._wire_types import Picture
 class Client:
     """A connection to one server. Use it as a context manager; it is safe to share between threads.
 
-    A call that runs out of time or is interrupted (Ctrl-C) ends its work on the server before it raises.
+    A call that runs out of time or is interrupted (Ctrl-C) cancels its request on the server before it raises.
 
     Args:
         url: "host:port", or with a scheme: grpc, grpcs, http or https.
@@ -61,7 +61,7 @@ class Client:
         timeout_s: float | None = None,
         **options: Unpack[GenerationOptions],
     ) -> list[GeneratedImage]:
-        """Makes the images of one or several prompts, in one request; from a picture, if one is given.
+        """Makes the images of one or several prompts, in one request; from an image, if one is given.
 
         Args:
             outputs: "image", "latents", "mask" or several; without "image" nothing is decoded.
@@ -74,7 +74,7 @@ class Client:
 
         Raises:
             QwenImageClientError: see its subclasses.
-            OSError: a picture's file can't be read.
+            OSError: an image's file can't be read.
         """
         rows = expand_requests(prompt, **options)
         return self.run(rows, outputs=outputs, request_id=request_id, timeout_s=timeout_s)
@@ -89,7 +89,7 @@ class Client:
         timeout_s: float | None = None,
         **options: Unpack[EditOptions],
     ) -> list[GeneratedImage]:
-        """Changes a picture, or makes one of several, as the prompt says. Needs an edit checkpoint on the server.
+        """Changes an image, or makes one of several, as the prompt says. Needs an edit checkpoint on the server.
 
         Takes what `generate` takes, without a strength or a mask.
         """
@@ -123,12 +123,12 @@ class Client:
 
         Takes what `generate` takes, and `preview_every`: the images are decoded after every so many steps (the
         server's default is 1) and after the last; between them a preview's images have no `image`. With
-        `outputs=()` the previews tell of the progress alone; there is no "mask". Needs gRPC.
-        Closing the iterator, or leaving its loop, ends the work.
+        `outputs=()` the previews report progress alone; there is no "mask". Needs gRPC.
+        Closing the iterator, or leaving its loop, cancels the request.
 
         Raises:
             QwenImageClientError: see its subclasses.
-            OSError: a picture's file can't be read.
+            OSError: an image's file can't be read.
         """
         rows = expand_requests(prompt, **options)
         job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every)
@@ -151,11 +151,11 @@ class Client:
         return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:
-        """Ends a request, whoever sent it; its caller gets `Cancelled`.
+        """Cancels a request, whoever sent it; its caller gets `Cancelled`.
 
         Returns:
             How many of its images were running or queued. 0: the server doesn't know the id. It remembers it
-            for a while, so that a request still on its way is ended when it arrives.
+            for a while, so that a request still on its way is cancelled when it arrives.
         """
         return self._dispatcher.cancel(request_id, self._settings.deadline(timeout_s))
 

@@ -1,13 +1,13 @@
 """Everything the client raises, in one small tree, and how Triton's statuses become it.
 
 QwenImageClientError
-├── InvalidRequest        a value is wrong, says the client or the server; sending it again won't help
+├── InvalidRequest        the client or the server refused a value; a retry won't help
 ├── RecipeError           a file carries no recipe, or one that can't be read
 ├── ServerUnreachable     no connection was made, so no work began                          [retried]
 ├── ServerUnavailable     the server refused the work: queue full, not ready, shutting down  [retried]
 ├── ConnectionLost        the connection broke after the request was sent
-├── Timeout               the deadline passed; the server's work was ended
-├── Cancelled             somebody ended this request by its id
+├── Timeout               the deadline passed; the request was cancelled
+├── Cancelled             somebody cancelled this request by its id
 └── ServerError           any other failure the server reports
 """
 # A name says what happened; the common base and the package say that it's an error.
@@ -24,10 +24,10 @@ class QwenImageClientError(Exception):
     """The base of every error raised here.
 
     Attributes:
-        message: what went wrong; the server's own words where it answered.
+        message: what went wrong; the server's own text where it answered.
         request_id: the request it belongs to, or None where no request was sent.
         status: the server's status ("INVALID_ARGUMENT" on gRPC, "400" on HTTP), or None where it gave none.
-        retryable: no work had begun, so sending the same request again is safe.
+        retryable: no work had begun, so a retry of the same request is safe.
         work_may_continue: the server may still be busy with the request after this error.
     """
 
@@ -77,14 +77,14 @@ class Timeout(QwenImageClientError):
 
 
 class Cancelled(QwenImageClientError):
-    """The request was ended by its id."""
+    """The request was cancelled by its id."""
 
 
 class ServerError(QwenImageClientError):
     """The server failed in a way that has no class of its own; `status` says which.
 
     Attributes:
-        is_from_model: the message is of the models served, not of Triton itself, which tells of its inside.
+        is_from_model: the message is that of a served model, not Triton's own, which describes its inside.
     """
 
     is_from_model: bool = False
@@ -100,7 +100,7 @@ _BY_STATUS: dict[str, type[QwenImageClientError]] = {
     "503": ServerUnavailable,
 }
 IN_A_STREAM = "UNKNOWN"  # what an error has that came as a message of a gRPC stream
-# gRPC reports its own transport's failures as UNAVAILABLE too, told apart only by their messages.
+# gRPC reports its own transport's failures as UNAVAILABLE too, which only their messages distinguish.
 _NO_CONNECTION = (
     "failed to connect",
     "errors resolving",
@@ -122,25 +122,25 @@ WRONG_PORT_FOR_GRPC = (
     "; if this is Triton's HTTP port, name its gRPC port instead, 8001 unless it was set, or begin the url with http://"
 )
 _STATUS_AT_END = re.compile(r" \[([A-Z_]+)\]$")  # how the server ends a message: a stream's errors have no other
-_ENSEMBLE_PREFIX = re.compile(r"^in ensemble '[^']*', ")  # tells of Triton's inside, not of the request
+_ENSEMBLE_PREFIX = re.compile(r"^in ensemble '[^']*', ")  # about Triton's inside, not the request
 
 
 def error_from_status(status: str, message: str, request_id: str | None) -> QwenImageClientError:
     """The error for a status the server sent.
 
     Args:
-        status: a gRPC code's name ("UNAVAILABLE") or an HTTP status ("503"); IN_A_STREAM where only the message tells.
+        status: a gRPC code's name ("UNAVAILABLE") or an HTTP status ("503"); IN_A_STREAM where the message has it.
     """
     text = _ENSEMBLE_PREFIX.sub("", message)
-    if said := _STATUS_AT_END.search(text):
-        text = text[: said.start()]
-        status = said[1] if status == IN_A_STREAM else status
+    if stated := _STATUS_AT_END.search(text):
+        text = text[: stated.start()]
+        status = stated[1] if status == IN_A_STREAM else status
     kind = _BY_STATUS.get(status, ServerError)
     if status == "400" and text == f"request {request_id} was cancelled":
         kind = Cancelled  # an older Triton has no HTTP status for it and falls back to 400
     error = kind(text, request_id=request_id, status=status)
     if isinstance(error, ServerError):
-        error.is_from_model = said is not None
+        error.is_from_model = stated is not None
     return error
 
 

@@ -91,7 +91,7 @@ def _metadata(connection: Connection) -> tuple[tuple[str, str], ...]:
     """The headers of one call.
 
     Not among them is `triton_grpc_error`, by which a stream's errors would have statuses of their own: on Triton 2.51 a
-    server ended by itself (signal 11) after some 4 to 25 refused streams that had it.
+    server crashed (signal 11) after some 4 to 25 refused streams that had it.
     """
     return tuple((name.lower(), value) for name, value in connection.headers.items())
 

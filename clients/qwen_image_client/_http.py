@@ -208,7 +208,7 @@ def error_from_answer(answer: HttpResponse, request_id: str | None) -> QwenImage
 
 
 def ready_request(model: str, connection: Connection) -> HttpRequest:
-    """The GET that asks whether `model` is ready; the answer's status tells."""
+    """The GET that asks whether `model` is ready; the answer's status is 200 if it is."""
     return HttpRequest("GET", _model_path(connection, model, "ready"), connection.headers)
 
 

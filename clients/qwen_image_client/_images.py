@@ -28,11 +28,11 @@ class GeneratedImage:
     """One image, or the preview of one.
 
     Attributes:
-        image: RGB, width x height; None unless "image" was asked for.
-        latents: float32 [16, 1, height/8, width/8]; None unless "latents" was asked for.
+        image: RGB, width x height; None unless "image" was requested.
+        latents: float32 [16, 1, height/8, width/8]; None unless "latents" was requested.
         recipe: what it was made from.
-        mask: of the image's size, white where it was painted and black where the picture was kept; None unless a
-            mask was sent or "mask" asked for.
+        mask: of the image's size, white where it was generated and black where the input was kept; None unless
+            a mask was sent or "mask" requested.
     """
 
     image: Image.Image | None = field(repr=False)
@@ -48,7 +48,7 @@ class GeneratedImage:
         """The image as a PNG file with its recipe inside.
 
         Raises:
-            InvalidRequest: the call didn't ask for "image".
+            InvalidRequest: the call didn't request "image".
         """
         if self.image is None:
             raise InvalidRequest('there is no image to encode: ask for outputs=("image",)')
@@ -77,9 +77,9 @@ class Preview:
     Attributes:
         step: steps done, of the image that is furthest along.
         num_inference_steps: steps to do, of the image that has most.
-        images: one an image asked for, as they would look if they stopped here; see `preview_every`.
+        images: one an image requested, as they would look if they stopped here; see `preview_every`.
         is_final: the images are done; equal to what `generate` gives.
-        request_id: ends the work, given to `cancel`.
+        request_id: for `cancel`.
     """
 
     step: int
@@ -91,8 +91,8 @@ class Preview:
 
 def slug(prompt: str) -> str:
     """The prompt as part of a file's name: its letters and digits in any script, joined by dashes."""
-    words = re.sub(r"[^\w]+", "-", prompt.lower()).strip("-_")
-    short = words.encode()[:_LONGEST_SLUG_BYTES].decode(errors="ignore").strip("-_")
+    text = re.sub(r"[^\w]+", "-", prompt.lower()).strip("-_")
+    short = text.encode()[:_LONGEST_SLUG_BYTES].decode(errors="ignore").strip("-_")
     return short or "image"
 
 

@@ -84,7 +84,7 @@ def draft_recipes(
 
 
 def _check(row: GenerationRequest, task: Task) -> None:
-    """An edit's model has no such inputs, and Triton's message for that tells little."""
+    """An edit's model has no such inputs, and Triton's message for that explains little."""
     if task == "edit":
         for name in ("strength", "mask_image"):
             if getattr(row, name) is not None:
@@ -135,7 +135,7 @@ class Job:
         """A job that answers after every step; raises as `unary` does."""
         names = (*_tensors.choose_outputs(outputs, rows, task, is_stream=True), *USED_OUTPUTS, STEP)
         call = _call(models.stream(task), rows, names, request_id)
-        every = preview_every if "image" in outputs else 0  # a stream decodes as it is told to, requested or not
+        every = preview_every if "image" in outputs else 0  # a stream decodes as it is told to, whatever the outputs
         if every is not None:
             tensor = np.full((len(rows), 1), int32("preview_every", every), np.int32)
             call = replace(call, inputs={**call.inputs, "preview_every": tensor})

@@ -50,9 +50,9 @@ class GenerationOptions(EditOptions, total=False):
     """Every option of `generate` and `stream`.
 
     Keys:
-        image: the picture to start from; left out, an image starts from noise.
+        image: the image to start from; left out, an image starts from noise.
         strength: how much of `image` may change, above 0 and at most 1; of the steps, this part is made.
-        mask_image: where `image` may change: white is painted, black stays as it is.
+        mask_image: where `image` may change: white is generated, black stays as it is.
     """
 
     image: Picture | None
@@ -61,7 +61,7 @@ class GenerationOptions(EditOptions, total=False):
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a client is made with, beside the server's url.
+    """What a client is made with, besides the server's url.
 
     Keys:
         protocol: "grpc" (when the url has no scheme) or "http", which has no previews.

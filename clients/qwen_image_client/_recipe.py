@@ -1,6 +1,6 @@
-"""What an image was made from: enough, with the pictures it was made from, to make it again on the same server.
+"""What an image was made from: enough, with its input images, to make it again on the same server.
 
-Made alone it is the same bit for bit; beside other images it may differ by rounding, as all batched work does.
+Made alone it is the same bit for bit; together with other images it may differ by rounding, as all batched work does.
 """
 
 import json
@@ -36,13 +36,13 @@ class EditArguments(RowOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """One image's recipe: what was asked for, and what the server said it really used.
+    """One image's recipe: what was requested, and what the server really used.
 
     Attributes:
         prompt, negative_prompt, sigmas, strength: as sent; None was left out.
         seed, num_inference_steps, true_cfg_scale, width, height: as the server answered; scale 1 is no guidance.
-        requested_num_inference_steps: as sent; an image that started from a picture made only a part of them.
-        image_sha256: of the files of the pictures it was made from, in order; the pictures aren't in the recipe.
+        requested_num_inference_steps: as sent; an image that started from another made only a part of them.
+        image_sha256: of the files of its input images, in order; the images aren't in the recipe.
         mask_sha256: of the mask's file; None: there was none.
         task: the method that made it.
         model: the Triton model that made it.
@@ -72,7 +72,7 @@ class Recipe:
             image, mask_image: what it was made from, or what to take in their place.
 
         Raises:
-            RecipeError: it was made from a picture or with a mask that isn't given, or it is an edit.
+            RecipeError: it was made from an image or with a mask that isn't given, or it is an edit.
         """
         if self.task != "generate":
             raise RecipeError(f"the recipe is of `{self.task}`: use as_edit_arguments(images)")
@@ -113,11 +113,11 @@ class Recipe:
         }
 
     def _steps(self) -> int | None:
-        """What to ask for to get as many steps again."""
+        """The number to request to get as many steps again."""
         if self.sigmas is not None:
             return None  # they are one a step, so they say how many there are
-        starts_from_picture = self.task == "generate" and bool(self.image_sha256)
-        return self.requested_num_inference_steps if starts_from_picture else self.num_inference_steps
+        starts_from_image = self.task == "generate" and bool(self.image_sha256)
+        return self.requested_num_inference_steps if starts_from_image else self.num_inference_steps
 
     def as_text(self) -> str:
         """The recipe for people, in the layout that image viewers know as "parameters"."""

@@ -28,12 +28,12 @@ class GenerationRequest:
     """One image to make: one row of a request. None leaves a value to the server's default.
 
     Attributes:
-        input_image: the picture to start from, or the pictures to edit; read and encoded here, as a tuple of files.
+        input_image: the image to start from, or the images to edit; read and encoded here, as a tuple of files.
         strength, mask_image: see `GenerationOptions`; not for edits.
 
     Raises:
         InvalidRequest: a value has a type the wire can't carry. Ranges are checked by the server.
-        OSError: a picture's file can't be read.
+        OSError: an image's file can't be read.
     """
 
     prompt: str
@@ -79,7 +79,7 @@ def expand_requests(
 
     Raises:
         InvalidRequest: no prompt, a list of seeds of the wrong length, or a value of the wrong type.
-        OSError: a picture's file can't be read.
+        OSError: an image's file can't be read.
         TypeError: an unknown option.
     """
     images = {

@@ -98,7 +98,7 @@ class Settings:
         headers: Mapping[str, str] | None = None,
         root_certificates: str | Path | None = None,
     ) -> "Settings":
-        """The settings that a client's arguments mean; `ClientOptions` tells of each.
+        """The settings that a client's arguments mean; see `ClientOptions`.
 
         Raises:
             InvalidRequest: one of them can't be used.

@@ -69,7 +69,7 @@ def reals(name: str, value: object) -> tuple[float, ...]:
 
 
 def encode_image(name: str, value: object) -> bytes:
-    """The file that carries one image; whether the server can read it is the server's to say.
+    """The file that carries one image; the server checks whether it can be read.
 
     Raises:
         OSError: the file can't be read; the error names it.
@@ -99,7 +99,7 @@ def encode_images(name: str, value: object) -> tuple[bytes, ...]:
 
 
 def sha256(content: bytes) -> str:
-    """What a recipe keeps of an image's file: enough to tell whether a file is the one."""
+    """What a recipe keeps of an image's file: enough to recognize the file."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -48,7 +48,7 @@ class Arguments(argparse.Namespace):
 
 
 def parse(argv: Sequence[str] | None = None) -> Arguments:
-    """Reads a command line; on a wrong one says why and exits with 2, as argparse does."""
+    """Reads a command line; on a wrong one prints why and exits with 2, as argparse does."""
     parser = argparse.ArgumentParser(
         prog="qwen-image", description="Make images with a Qwen-Image server.", epilog=_EXIT_CODES
     )
