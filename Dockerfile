@@ -51,4 +51,4 @@ EXPOSE 8000 8001 8002
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60m --retries=3 \
     CMD ["python3", "-I", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/v2/health/ready', timeout=4)"]
-CMD ["python3", "-m", "qwen_image.serving.restricted_apis", "tritonserver", "--model-repository=/models/repository", "--disable-auto-complete-config", "--backend-config=python,stub-timeout-seconds=3600"]
+CMD ["python3", "-m", "qwen_image.launch.restricted_apis", "tritonserver", "--model-repository=/models/repository", "--disable-auto-complete-config", "--backend-config=python,stub-timeout-seconds=3600"]

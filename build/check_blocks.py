@@ -27,7 +27,7 @@ from build.emulation import widened
 from build.export import check_exported, onnx_path
 from build.staging import staged
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.checkpoint_files import read_json
+from qwen_image.checkpoint.files import read_json
 from qwen_image.dit.blocks import block_tensors
 from qwen_image.dit.onnx_blocks import run_block
 from qwen_image.dit.precision import Precision

@@ -23,7 +23,7 @@ from qwen_image.engines.manifest import (
 )
 from qwen_image.engines.profiles import BlockProfile, Span, check_covered
 from qwen_image.errors import EngineError, RenderError
-from qwen_image.params import Limits
+from qwen_image.request.params import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from build.export_vae import export_vae
 from build.onnx_export import data_path
 from build.staging import staged
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.checkpoint_files import read_json
+from qwen_image.checkpoint.files import read_json
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.weights import CheckpointWeights
 from qwen_image.engines.fingerprint import config_fingerprint, weights_fingerprint
@@ -31,7 +31,7 @@ CODE = {  # what decides how a component's file comes out, apart from the checkp
         *(f"qwen_image/dit/{name}.py" for name in ("block", "blocks", "fp8", "precision", "weights")),
         *("build/onnx_export.py", "build/export_block.py"),
     ),
-    **dict.fromkeys(VAE_COMPONENTS, ("qwen_image/vae.py", "build/onnx_export.py", "build/export_vae.py")),
+    **dict.fromkeys(VAE_COMPONENTS, ("qwen_image/vae/vae.py", "build/onnx_export.py", "build/export_vae.py")),
 }
 LIBRARIES = ("torch", "diffusers", "onnxscript", "onnx-ir")
 

@@ -12,7 +12,7 @@ from build.onnx_export import export_module
 from qwen_image.checkpoint import Checkpoint
 from qwen_image.engines.manifest import VAE_COMPONENTS
 from qwen_image.families import Family
-from qwen_image.vae import PictureDecoder, PictureEncoder, Vae, load_vae
+from qwen_image.vae.vae import PictureDecoder, PictureEncoder, Vae, load_vae
 
 # Before Attention was an operator: for it TensorRT wants a kernel of its own, and has none for a head of 384 channels.
 OPSET = 22

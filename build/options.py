@@ -10,7 +10,7 @@ from typing import Any
 from build.settings import ALLOWED, PROFILES, Settings
 from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
-from qwen_image.params import Limits
+from qwen_image.request.params import Limits
 from qwen_image.setting import about
 
 

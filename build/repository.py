@@ -23,11 +23,11 @@ from build.options import add_repository_options, chosen_profile, picked, profil
 from build.settings import PROFILES, Settings
 from build.staging import staged
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.checkpoint_checks import WEIGHTED
+from qwen_image.checkpoint.checks import WEIGHTED
+from qwen_image.checkpoint.weight_checks import check_weights
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
-from qwen_image.params import Limits
-from qwen_image.weight_checks import check_weights
+from qwen_image.request.params import Limits
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "model_repository"
 RENDERED = (".pbtxt", ".json")

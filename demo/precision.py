@@ -19,7 +19,7 @@ from build.settings import Settings
 from demo.evaluate import Question, Report, evaluate, exam, through_server
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.precision import Precision
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
 
 CHECKPOINT = Path(__file__).parent / "checkpoint"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import resolve_checkpoint
 from qwen_image.errors import QwenImageError
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from scripts.bench_figures import STEPS, mean_batches, overhead
 from scripts.bench_perf_analyzer import PROMPTS, WHEEL, Protocol, measure
 from scripts.bench_report import ROOT, Figure, as_json, surroundings, table

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qwen_image.dit.precision import Precision
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from scripts.bench_figures import COMPUTED, growth
 from scripts.bench_perf_analyzer import measure
 from scripts.bench_report import Figure

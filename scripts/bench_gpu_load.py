@@ -13,7 +13,7 @@ import numpy as np
 import tritonclient.grpc as grpcclient
 
 from build.settings import Settings
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from scripts.bench_gpu_images import Work
 from scripts.bench_report import Figure
 from scripts.bench_requests import paint

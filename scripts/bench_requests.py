@@ -15,8 +15,8 @@ import tritonclient.grpc as grpcclient
 from numpy.typing import NDArray
 
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import TritonServer
-from qwen_image.tokenization import PromptTokenizer
+from qwen_image.launch.tritonserver import TritonServer
+from qwen_image.text.tokenizer import PromptTokenizer
 
 WORDS = ("red", "circle", "above", "a", "blue", "square", "on", "yellow", "background", "two", "small", "green")
 
@@ -62,7 +62,7 @@ def paint(server: TritonServer, *pictures: Picture) -> float:
 def prompt_of(num_tokens: int, checkpoint: Path) -> str:
     """A prompt that the checkpoint's own tokenizer splits into about as many tokens, the template's end counted."""
     tokenize = PromptTokenizer.load(open_checkpoint(checkpoint))
-    return longest_within(num_tokens, lambda prompt: len(tokenize("prompt", prompt)) - tokenize.family.template_tokens)
+    return longest_within(num_tokens, lambda prompt: len(tokenize("prompt", prompt)) - tokenize.template_tokens)
 
 
 def longest_within(num_tokens: int, count: Callable[[str], int]) -> str:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from qwen_image.errors import QwenImageError
-from qwen_image.serving.tritonserver import Ports
+from qwen_image.launch.tritonserver import Ports
 from qwen_image_client.cli import main as qwen_image_command
 from scripts.serving import checkpoint_folder, running_server, show
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qwen_image.errors import ServerFailed
-from qwen_image.serving.tritonserver import libpython_folder
+from qwen_image.launch.tritonserver import libpython_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATES = """

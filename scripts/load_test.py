@@ -14,7 +14,7 @@ import importlib.metadata
 import sys
 
 from qwen_image.errors import QwenImageError
-from qwen_image.serving.tritonserver import Ports
+from qwen_image.launch.tritonserver import Ports
 from scripts.bench_report import surroundings
 from scripts.load_clients import Load
 from scripts.load_http import images_left

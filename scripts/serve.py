@@ -16,9 +16,9 @@ from build.options import picked
 from build.settings import PROFILES, Settings
 from qwen_image.checkpoint import resolve_checkpoint
 from qwen_image.errors import QwenImageError, ServerFailed
-from qwen_image.params import Limits
-from qwen_image.serving.ports import Ports, check_ports
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.ports import Ports, check_ports
+from qwen_image.launch.tritonserver import TritonServer
+from qwen_image.request.params import Limits
 from scripts.how_to_call import how_to_call
 from scripts.serve_options import read_options
 from scripts.serving import RunningGateway, running_gateway, running_server, show

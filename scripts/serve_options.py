@@ -8,7 +8,7 @@ from pathlib import Path
 
 from build.command_line import ENGINES_HELP, checkpoint_parser
 from build.options import add_repository_options, chosen_profile, profile_chooser
-from qwen_image.serving.tritonserver import START_TIMEOUT_S
+from qwen_image.launch.tritonserver import START_TIMEOUT_S
 from qwen_image_gateway.arguments import read_arguments
 from qwen_image_gateway.settings import SettingsError
 from scripts.serving import DEMO_CHECKPOINT

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from build.tiny_checkpoint import write_tiny_checkpoint
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from tests.servers import serving
 
 DEMO = Path(__file__).parents[1] / "demo" / "checkpoint"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from build.repository import render_repository
-from qwen_image.cancellation import sockets_folder
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.grants import Grants
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
+from qwen_image.request.cancellation import sockets_folder
+from qwen_image.request.grants import Grants
 
 
 @contextmanager

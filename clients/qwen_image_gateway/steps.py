@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from qwen_image.params import STRENGTH, GenerationParams
-from qwen_image.schedule import steps_skipped
+from qwen_image.request.params import STRENGTH, GenerationParams
+from qwen_image.sampling.schedule import steps_skipped
 
 _DEFAULTS = GenerationParams("")
 

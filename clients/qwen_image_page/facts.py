@@ -16,8 +16,8 @@ from PIL import Image
 from tritonclient.grpc.aio import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException
 
-from qwen_image.params import STRENGTH, Limits
 from qwen_image_client.integration import Address
+from qwen_image.request.params import STRENGTH, Limits
 
 ANSWER_TIMEOUT_S = 5.0
 _VALIDATOR = "validator"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from safetensors import safe_open
 
-from qwen_image.weight_checks import checked_tensors
+from qwen_image.checkpoint.weight_checks import checked_tensors
 
 if TYPE_CHECKING:
     from qwen_image.checkpoint import Checkpoint

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from qwen_image.checkpoint_files import read_json, weight_files
+from qwen_image.checkpoint.files import read_json, weight_files
 
 HEADER_LENGTH_BYTES = 8  # of a safetensors file: the header's length, little endian
 SAMPLE_BYTES = 4096  # of each tensor: training changes every tensor it touches from its start

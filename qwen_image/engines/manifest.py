@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from qwen_image.checkpoint_files import read_json
+from qwen_image.checkpoint.files import read_json
 from qwen_image.engines.fingerprint import file_digest
 from qwen_image.engines.profiles import BlockProfile, from_json
 from qwen_image.errors import CheckpointError, EngineError

@@ -19,7 +19,7 @@ import triton_python_backend_utils as pb_utils
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat, open_checkpoint
 from qwen_image.errors import Cancelled, CheckpointError, InvalidRequest, NotHeld, QwenImageError, Unavailable
-from qwen_image.log_text import escaped, short_id
+from qwen_image.serving.log_text import escaped, short_id
 from qwen_image.serving.orphans import end_with_server
 
 # The stub starts Python with an ASCII locale, under which torch's and vLLM's own files can't be read.

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qwen_image.denoise import Advance, Latents
 from qwen_image.errors import InvalidRequest, NotHeld, QwenImageError
-from qwen_image.log_text import short_id
-from qwen_image.retry import retry
-from qwen_image.rounds import Rounds
+from qwen_image.sampling.denoise import Advance, Latents
+from qwen_image.sampling.retry import retry
+from qwen_image.sampling.step_batcher import Rounds
 from qwen_image.serving.backend import log_request
 from qwen_image.serving.bls import call
+from qwen_image.serving.image_tokens import PictureTokens
 from qwen_image.serving.job import Image
+from qwen_image.serving.log_text import short_id
 from qwen_image.serving.metrics import Metrics
-from qwen_image.serving.picture_tokens import PictureTokens
 
 
 @dataclass(slots=True, eq=False)

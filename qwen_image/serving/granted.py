@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qwen_image.cancellation import sockets_folder
 from qwen_image.errors import InvalidRequest
-from qwen_image.grants import ONLY_FROM_INSIDE, Cost, Grants
+from qwen_image.request.cancellation import sockets_folder
+from qwen_image.request.grants import ONLY_FROM_INSIDE, Cost, Grants
 from qwen_image.serving.tensors import optional_array
 
 GRANT = "grant"  # BYTES [1] a row

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image.checkpoint import Checkpoint
-from qwen_image.deadline import Deadline
 from qwen_image.errors import InvalidRequest
-from qwen_image.grants import ONLY_FROM_INSIDE, Cost, Grants
-from qwen_image.params import PREVIEW_EVERY
-from qwen_image.pictures import packed_bytes, unpacked
+from qwen_image.images import packed_bytes, unpacked
+from qwen_image.request.deadline import Deadline
+from qwen_image.request.grants import ONLY_FROM_INSIDE, Cost, Grants
+from qwen_image.request.params import PREVIEW_EVERY
 from qwen_image.serving.granted import checked_costs
 from qwen_image.serving.tensors import array, optional_array
 

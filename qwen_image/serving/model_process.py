@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from qwen_image.cancellation import sockets_folder
+from qwen_image.request.cancellation import sockets_folder
 
 SUFFIX = ".warm"
 BEAT_EVERY_S = 1.0

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from qwen_image.cancellation import sockets_folder
+from qwen_image.request.cancellation import sockets_folder
 from qwen_image.serving.model_process import started_at
 
 SUFFIX = ".process"

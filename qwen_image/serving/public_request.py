@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.params import STRENGTH, GenerationParams, Limits, validated_preview_every
+from qwen_image.request.params import STRENGTH, GenerationParams, Limits, validated_preview_every
 from qwen_image.serving.backend import ModelSettings
-from qwen_image.serving.public_pictures import PictureReader, RowPictures
+from qwen_image.serving.input_images import PictureReader, RowPictures
 from qwen_image.serving.tensors import optional_array, text_column
 
 SCALARS = ("height", "width", "num_inference_steps", "true_cfg_scale", "seed")

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from qwen_image.checkpoint import Checkpoint, LoadFormat
 from qwen_image.errors import InvalidRequest, NotFinite
-from qwen_image.gpu_memory import gpu_memory
-from qwen_image.grants import ONLY_FROM_INSIDE, Cost
+from qwen_image.request.grants import ONLY_FROM_INSIDE, Cost
 from qwen_image.serving.backend import ModelSettings, error_response, give_way, log_warm
 from qwen_image.serving.bls import call_plan
+from qwen_image.serving.gpu_health import end_if_gpu_is_lost
+from qwen_image.serving.gpu_memory import gpu_memory
 from qwen_image.serving.granted import checked_costs, grants_of_this_server
-from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.tensors import array, response

@@ -18,7 +18,7 @@ from demo.find_shapes import find_shapes
 from demo.layout import Box
 from demo.scenes import Thing
 from demo.segment import background_of
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from qwen_image_client import Client
 from tests.pictures import levels_apart
 from tests.servers import serving

@@ -14,7 +14,7 @@ from demo.checker import check
 from demo.evaluate import GOALS, evaluate, exam, through_server
 from demo.find_shapes import find_shapes
 from demo.scenes import Scene, Thing
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from qwen_image_client import Client
 from tests.pictures import levels_apart
 

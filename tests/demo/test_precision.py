@@ -18,9 +18,9 @@ from qwen_image.dit.load import load_transformer
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.step import StepRow, advance
 from qwen_image.dit.weights import CheckpointWeights
-from qwen_image.latents import unpack_latents
-from qwen_image.schedule import Schedule
-from qwen_image.vae import VaeDecoder
+from qwen_image.sampling.latents import unpack_latents
+from qwen_image.sampling.schedule import Schedule
+from qwen_image.vae.vae import VaeDecoder
 
 STEPS = 20
 GRID = (8, 8)  # 128 x 128 pixels

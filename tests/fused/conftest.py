@@ -8,7 +8,7 @@ import os
 import pytest
 import torch
 
-KERNELS = ("qwen_image.dit.fused.kernels", "qwen_image.vae_kernels")
+KERNELS = ("qwen_image.dit.fused.kernels", "qwen_image.vae.kernels")
 
 if not torch.cuda.is_available():
     with pytest.MonkeyPatch.context() as patch:

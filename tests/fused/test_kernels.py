@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from qwen_image.dit.block import modulated, rotated
 from qwen_image.dit.fused.kernels import norm_modulate, place_heads, quantised_rows
-from qwen_image.vae_kernels import channel_norm
+from qwen_image.vae.kernels import channel_norm
 
 ROWS, TOKENS, DIM = 2, 5, 96  # no power of two
 NEAR = 0.13  # several times FP8's rounding: the interpreter cuts digits off

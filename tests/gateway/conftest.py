@@ -12,7 +12,7 @@ from openai import OpenAI
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from tests.gateway.running import Gateway, gateway_over
 from tests.gateway.trace_receiver import Receiver, receiving
 

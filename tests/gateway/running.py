@@ -15,7 +15,7 @@ from pathlib import Path
 
 from openai import AsyncOpenAI, OpenAI
 
-from qwen_image.serving.tritonserver import Ports
+from qwen_image.launch.tritonserver import Ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from tests.serving.raw import metrics
 
 

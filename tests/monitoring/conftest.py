@@ -12,7 +12,7 @@ import httpx
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 from tests.gateway.running import Gateway, gateway_over
 from tests.serving.raw import ask, cancel, stream
 

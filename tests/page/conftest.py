@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from tests.page.visitor import Visitor
 
 ROOT = Path(__file__).parents[2]

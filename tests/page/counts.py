@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import urllib.request
 
-from qwen_image.serving.tritonserver import TritonServer
+from qwen_image.launch.tritonserver import TritonServer
 
 
 def count(server: TritonServer, metric: str) -> int:

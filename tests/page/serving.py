@@ -11,7 +11,7 @@ import fastapi
 import httpx
 import uvicorn
 
-from qwen_image.serving.tritonserver import Ports
+from qwen_image.launch.tritonserver import Ports
 
 SESSION = "somebody"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from qwen_image_client import load_recipe
 from tests.page.conftest import page_over
 from tests.pictures import picture

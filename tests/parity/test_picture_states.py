@@ -9,7 +9,7 @@ from diffusers import DiffusionPipeline
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
-from qwen_image.pictures import fitted_size
+from qwen_image.images import fitted_size
 from tests.parity.edit_reference import edit_reference
 from tests.parity.text_encoder_alone import encode, text_encoder_of, with_published_files
 from tests.serving.raw import metrics

@@ -13,8 +13,8 @@ import tritonclient.grpc as grpcclient
 
 from build.repository import render_repository
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.pictures import packed
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.images import packed
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from tests.servers import unlimited_grant
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from qwen_image.serving.loading import Loading
+from qwen_image.launch.loading import Loading
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tritonclient.utils import InferenceServerException
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from tests.serving.processes import resident_bytes, shared_memory_bytes
 from tests.serving.raw import ask, cancel, metrics, stream, under_way
 

@@ -16,8 +16,8 @@ from tritonclient.utils import InferenceServerException
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.serving.tritonserver import Ports, TritonServer
-from qwen_image.tokenization import PromptTokenizer
+from qwen_image.launch.tritonserver import Ports, TritonServer
+from qwen_image.text.tokenizer import PromptTokenizer
 from tests.gateway.running import Gateway, gateway_over
 from tests.serving.raw import ask, metrics, settled, stream
 

@@ -13,7 +13,7 @@ from build.export import export, onnx_path
 from build.repository import TEMPLATES, render_repository
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.precision import Precision
-from qwen_image.serving.tritonserver import Ports, TritonServer
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from tests.pictures import levels_apart
 from tests.serving.raw import ask, settled, stream
 

@@ -17,8 +17,8 @@ from tritonclient.utils import InferenceServerException
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.launch.tritonserver import Ports, TritonServer
 from qwen_image.serving.model_process import started_at
-from qwen_image.serving.tritonserver import Ports, TritonServer
 from tests.serving.processes import stub_of, stubs_of
 from tests.serving.raw import ask, stream, under_way
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from qwen_image.admission import Admission
 from qwen_image.errors import Cancelled, Unavailable
+from qwen_image.request.admission import Admission
 
 
 def is_wanted() -> None:

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from qwen_image import cancellation
-from qwen_image.cancellation import LONGEST_REQUEST_ID, Registry, cancel_everywhere, listen, sockets_folder
+from qwen_image.request.cancellation import LONGEST_REQUEST_ID, Registry, cancel_everywhere, listen, sockets_folder
 
 
 def test_cancelling_ends_the_request_and_counts_its_images():

@@ -14,8 +14,8 @@ import pytest
 
 from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint, resolve_checkpoint
-from qwen_image.checkpoint_checks import COMPONENTS
-from qwen_image.checkpoint_files import read_json
+from qwen_image.checkpoint.checks import COMPONENTS
+from qwen_image.checkpoint.files import read_json
 from qwen_image.errors import CheckpointError
 from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
-from qwen_image.condition_pictures import ConditionPicture, ConditionTokens
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS
-from qwen_image.pictures import PictureLimits, fitted_size
+from qwen_image.images import PictureLimits, fitted_size
+from qwen_image.text.condition_images import ConditionPicture, ConditionTokens
 
 RATIOS = np.geomspace(1 / 16, 16, 401)  # width to height, of all pictures that a request may bring
 

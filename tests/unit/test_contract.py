@@ -16,7 +16,7 @@ from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.families import QWEN_IMAGE
-from qwen_image.params import GenerationParams, Limits
+from qwen_image.request.params import GenerationParams, Limits
 from tests.unit.source import MODELS, SERVING, calls, constants, function, keys_of, settings_read
 
 SAMPLERS = ("sampler", "sampler_stream")
@@ -213,7 +213,7 @@ def test_both_ensembles_are_the_same_up_to_the_sampler(configs, family):
 
 
 def test_the_samplers_outputs_are_the_names_in_its_code(configs):
-    names = keys_of(function(SERVING / "sampler.py", "_outputs"), "outputs")
+    names = keys_of(function(SERVING / "sampler_model.py", "_outputs"), "outputs")
     assert by_name(configs["sampler_stream"].output).keys() == names - {"decoder_latents"} | {"image"}
     assert by_name(configs["sampler"].output).keys() == names - {"step"}
 
@@ -236,18 +236,18 @@ def test_both_samplers_take_the_same(configs):
 
 def test_what_the_sampler_sends_to_dit_is_what_dit_takes(configs):
     sent = keys_of(function(SERVING / "dit_client.py", "_inputs"), "inputs")
-    pictures = keys_of(function(SERVING / "picture_tokens.py", "inputs"), "named")
+    pictures = keys_of(function(SERVING / "image_tokens.py", "inputs"), "named")
     assert by_name(configs["dit"].input).keys() == sent | pictures | {"grant"}
 
 
 def test_dit_reads_all_it_takes(configs):
-    code = ast.parse((MODELS / "dit/1/model.py").read_text())
+    code = ast.parse((SERVING / "dit_model.py").read_text())
     assert by_name(configs["dit"].input).keys() - {"grant"} <= constants(code)
 
 
 def test_only_what_may_travel_later_or_is_drawn_is_optional_in_dit(configs):
     optional = {tensor.name for tensor in configs["dit"].input if tensor.optional}
-    pictures = keys_of(function(SERVING / "picture_tokens.py", "inputs"), "named")
+    pictures = keys_of(function(SERVING / "image_tokens.py", "inputs"), "named")
     assert optional == {"grant", "latents", "prompt_embeds", "negative_prompt_embeds"} | pictures
 
 
@@ -267,11 +267,15 @@ def test_widths_are_the_checkpoints(configs, checkpoint):
     assert by_name(configs["vae_decoder"].input)["latents"].dims[0] == QWEN_IMAGE.latent_channels
 
 
+def model_source(model: str) -> Path:
+    """The file of the class that a model.py names."""
+    (named,) = re.findall(r"from qwen_image\.serving\.(\w+) import", (MODELS / model / "1" / "model.py").read_text())
+    return SERVING / f"{named}.py"
+
+
 @pytest.mark.parametrize("model", PYTHON_MODELS)
 def test_every_parameter_that_a_model_reads_is_in_its_config_and_no_other(configs, model):
-    read = settings_read(MODELS / model / "1" / "model.py")
-    if model in SAMPLERS:
-        read |= settings_read(SERVING / "sampler.py")
+    read = settings_read(model_source(model))
     if model.startswith("vae_"):
         read |= settings_read(SERVING / "vae_model.py")
     if model == "sampler_stream":
@@ -282,8 +286,8 @@ def test_every_parameter_that_a_model_reads_is_in_its_config_and_no_other(config
 
 
 METRIC_SOURCES = [
-    *(SERVING / f"{name}.py" for name in ("sampler", "dit_client", "vae_model")),
-    *sorted(MODELS.glob("*/1/model.py")),
+    SERVING / "dit_client.py",
+    *sorted(SERVING.glob("*_model.py")),
 ]
 
 
@@ -303,8 +307,9 @@ def test_every_metric_that_is_named_has_its_family(path):
 
 
 def test_every_metric_that_a_process_adds_to_is_one_it_has_declared_and_the_other_way_round():
-    sampler = [SERVING / "sampler.py", SERVING / "dit_client.py"]
-    for paths in (sampler, *([path] for path in MODELS.glob("*/1/model.py"))):
+    sampler = [SERVING / "sampler_model.py", SERVING / "dit_client.py"]
+    others = [path for path in SERVING.glob("*_model.py") if path not in sampler]
+    for paths in (sampler, *([path] for path in others)):
         declared, added = (
             {name for path in paths for name in metrics_named(path, call)} for call in ("Metrics", "add")
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qwen_image.deadline import LATEST_NS, Deadline
 from qwen_image.errors import Unavailable
+from qwen_image.request.deadline import LATEST_NS, Deadline
 
 
 def test_one_that_has_passed_says_which():

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from qwen_image.denoise import State, denoise, steps_per_call, together
+from qwen_image.sampling.denoise import State, denoise, steps_per_call, together
 
 PICTURE = np.random.default_rng(0).standard_normal((6, 64), np.float32)
 NOISE = np.random.default_rng(1).standard_normal((6, 64), np.float32)

@@ -11,7 +11,7 @@ from qwen_image.dit.conditioning import Conditioning
 from qwen_image.dit.engine import Batch
 from qwen_image.dit.load import load_transformer
 from qwen_image.dit.step import StepRow, advance, draw_noise, guide, pad_texts
-from qwen_image.schedule import Schedule
+from qwen_image.sampling.schedule import Schedule
 
 CHANNELS = 64
 TEXT_DIM = 64

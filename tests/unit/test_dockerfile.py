@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from qwen_image.serving import restricted_apis, tritonserver
-from qwen_image.text_encoder import TextEncoder
+from qwen_image.text.encoder import TextEncoder
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "Dockerfile"

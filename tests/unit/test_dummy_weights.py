@@ -15,7 +15,7 @@ from qwen_image.dit.block import Block
 from qwen_image.dit.dummy import DummyWeights
 from qwen_image.dit.engine import Batch
 from qwen_image.dit.load import load_transformer
-from qwen_image.vae import VaeDecoder, VaeEncoder, load_vae
+from qwen_image.vae.vae import VaeDecoder, VaeEncoder, load_vae
 
 CONFIG = {
     "num_layers": 60,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
-from qwen_image.encoder_files import encoder_folder
 from qwen_image.errors import CheckpointError
+from qwen_image.text.encoder_files import encoder_folder
 
 
 @pytest.fixture

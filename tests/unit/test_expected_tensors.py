@@ -12,8 +12,8 @@ from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
 from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.expected_tensors import expected_shapes, transformer_shapes
-from qwen_image.expected_vae_tensors import vae_shapes
+from qwen_image.checkpoint.expected_tensors import expected_shapes, transformer_shapes
+from qwen_image.checkpoint.expected_vae_tensors import vae_shapes
 
 DEMO = Path(__file__).parents[2] / "demo"
 

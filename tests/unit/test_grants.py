@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.grants import SECRET_NAME, Cost, Grants
+from qwen_image.request.grants import SECRET_NAME, Cost, Grants
 
 COST = Cost(height=64, width=96, num_inference_steps=20, first_step=3, picture_bytes=18_440)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from diffusers import QwenImagePipeline
 
-from qwen_image.latents import pack_latents, unpack_latents
+from qwen_image.sampling.latents import pack_latents, unpack_latents
 
 SIZES = [(8, 8), (8, 12), (20, 10), (166, 166), (2, 2)]
 

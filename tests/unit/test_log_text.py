@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qwen_image.log_text import escaped, short_id
+from qwen_image.serving.log_text import escaped, short_id
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.serving.lost_gpu import EXIT_CODE, end_if_gpu_is_lost
+from qwen_image.serving.gpu_health import EXIT_CODE, end_if_gpu_is_lost
 
 LOSES_IT = """
 import torch
-from qwen_image.serving.lost_gpu import end_if_gpu_is_lost
+from qwen_image.serving.gpu_health import end_if_gpu_is_lost
 def ask():
     raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
 end_if_gpu_is_lost([RuntimeError("a step failed")], ask)

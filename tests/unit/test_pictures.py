@@ -16,7 +16,7 @@ from diffusers.pipelines.qwenimage.pipeline_qwenimage_edit_plus import calculate
 from PIL import Image, ImageOps
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.pictures import (
+from qwen_image.images import (
     PictureLimits,
     checked_size,
     fitted_size,

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from qwen_image.errors import ServerFailed
-from qwen_image.serving.ports import Ports, check_ports, listens_on
+from qwen_image.launch.ports import Ports, check_ports, listens_on
 
 
 @pytest.fixture

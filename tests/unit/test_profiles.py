@@ -21,8 +21,8 @@ from qwen_image.engines.profiles import (
 )
 from qwen_image.errors import EngineError, InvalidRequest
 from qwen_image.families import FAMILIES, QWEN_IMAGE, Family
-from qwen_image.params import Limits
-from qwen_image.pictures import fitted_size
+from qwen_image.images import fitted_size
+from qwen_image.request.params import Limits
 
 PRESETS = [(1328, 1328), (1664, 928), (1472, 1104), (1584, 1056), (1024, 1024), (512, 512), (64, 64), (2048, 2048)]
 

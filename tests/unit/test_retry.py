@@ -8,7 +8,7 @@ import time
 import pytest
 
 from qwen_image.errors import Cancelled, InvalidRequest, NotHeld, QwenImageError, Unavailable
-from qwen_image.retry import RETRY_WITHIN_S, retry
+from qwen_image.sampling.retry import RETRY_WITHIN_S, retry
 
 
 class Step:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from qwen_image.rounds import Rounds
+from qwen_image.sampling.step_batcher import Rounds
 
 
 @dataclass(frozen=True)

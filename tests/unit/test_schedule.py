@@ -10,7 +10,7 @@ from diffusers import FlowMatchEulerDiscreteScheduler
 from diffusers.pipelines.qwenimage.pipeline_qwenimage import calculate_shift
 
 from qwen_image.errors import CheckpointError
-from qwen_image.schedule import UNSUPPORTED_OPTIONS, Schedule
+from qwen_image.sampling.schedule import UNSUPPORTED_OPTIONS, Schedule
 
 PUBLISHED = {
     "use_dynamic_shifting": True,

@@ -12,7 +12,7 @@ from build.tiny_checkpoint import SPECIAL_TOKENS
 from qwen_image.checkpoint import Checkpoint, open_checkpoint
 from qwen_image.errors import CheckpointError
 from qwen_image.families import QWEN_IMAGE
-from qwen_image.tokenization import PromptTokenizer
+from qwen_image.text.tokenizer import PromptTokenizer
 
 
 @pytest.fixture(scope="module", params=DIMENSIONS)
@@ -43,7 +43,7 @@ def test_who_needs_weights_does_not_open_it(any_skeleton):
 
 def test_its_tokenizer_reads_prompts_and_knows_the_configurations_special_tokens(any_skeleton):
     tokenize = PromptTokenizer.load(any_skeleton)
-    assert len(tokenize("prompt", "a red circle")) > QWEN_IMAGE.template_tokens
+    assert len(tokenize("prompt", "a red circle")) > tokenize.template_tokens
     config = Qwen2_5_VLConfig.from_pretrained(any_skeleton.folder / "text_encoder")
     numbers = {name: SPECIAL_TOKENS.index(name) for name in SPECIAL_TOKENS}
     assert config.text_config.bos_token_id == numbers["<|endoftext|>"]

@@ -8,9 +8,9 @@ import weakref
 import numpy as np
 import pytest
 
-from qwen_image.condition_pictures import ConditionPicture
-from qwen_image.states_cache import StatesCache
-from qwen_image.text_encoder import Prompt
+from qwen_image.text.condition_images import ConditionPicture
+from qwen_image.text.embeds_cache import StatesCache
+from qwen_image.text.encoder import Prompt
 
 DIM = 4
 A, B, C, D = (Prompt(tokens) for tokens in ((1, 2, 3), (4, 5), (6, 7, 8, 9), (7,)))

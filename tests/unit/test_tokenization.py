@@ -9,7 +9,7 @@ from diffusers import DiffusionPipeline
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT, QWEN_IMAGE_EDIT_PLUS, VISION
-from qwen_image.tokenization import PICTURE_WORDS, PromptTokenizer
+from qwen_image.text.tokenizer import PICTURE_WORDS, PromptTokenizer
 
 PROMPTS = [
     "a star",
@@ -39,9 +39,9 @@ def tokenize_edit_plus(tiny_edit_plus_checkpoint) -> PromptTokenizer:
     return PromptTokenizer.load(open_checkpoint(tiny_edit_plus_checkpoint))
 
 
-def test_the_template_is_the_pipelines(pipeline):
+def test_the_template_is_the_pipelines(pipeline, tokenize):
     assert pipeline.prompt_template_encode == QWEN_IMAGE.prompt_template
-    assert pipeline.prompt_template_encode_start_idx == QWEN_IMAGE.template_tokens
+    assert pipeline.prompt_template_encode_start_idx == tokenize.template_tokens
     assert pipeline.tokenizer_max_length == QWEN_IMAGE.max_sequence_length
 
 
@@ -59,14 +59,14 @@ def test_tokens_are_the_pipelines(tokenize, pipeline, prompt):
     with torch.no_grad():
         expected, _ = pipeline._get_qwen_prompt_embeds(prompt)
         hidden_states = pipeline.text_encoder(input_ids=token_ids, output_hidden_states=True).hidden_states[-1]
-    states = hidden_states[:, QWEN_IMAGE.template_tokens :]
+    states = hidden_states[:, tokenize.template_tokens :]
     assert states.shape == expected.shape
     assert (states - expected).abs().max() < 1e-5
 
 
 def prompt_of(tokens: int, tokenize: PromptTokenizer) -> str:
     """A prompt that is so long together with the template's end."""
-    end = len(tokenize("prompt", "!")) - tokenize.family.template_tokens - 1
+    end = len(tokenize("prompt", "!")) - tokenize.template_tokens - 1
     return "!" * (tokens - end)
 
 
@@ -74,7 +74,7 @@ def prompt_of(tokens: int, tokenize: PromptTokenizer) -> str:
 def test_a_prompt_of_the_full_length_is_taken_and_one_token_more_is_not(tokenize, name):
     longest = QWEN_IMAGE.max_sequence_length
     token_ids = tokenize(name, prompt_of(longest, tokenize))
-    assert len(token_ids) == longest + QWEN_IMAGE.template_tokens
+    assert len(token_ids) == longest + tokenize.template_tokens
     with pytest.raises(InvalidRequest, match=rf"^{name} has 1025 tokens .* at most 1024 are allowed: shorten it"):
         tokenize(name, prompt_of(longest + 1, tokenize))
 
@@ -93,12 +93,14 @@ def test_ten_thousand_tokens_are_refused(tokenize):
         tokenize("prompt", prompt_of(10_000, tokenize))
 
 
-def test_the_edit_templates_are_the_pipelines(tiny_edit_checkpoint, tiny_edit_plus_checkpoint):
+def test_the_edit_templates_are_the_pipelines(
+    tiny_edit_checkpoint, tiny_edit_plus_checkpoint, tokenize_edit, tokenize_edit_plus
+):
     edit, edit_plus = map(DiffusionPipeline.from_pretrained, (tiny_edit_checkpoint, tiny_edit_plus_checkpoint))
     assert edit.prompt_template_encode == QWEN_IMAGE_EDIT.prompt_template.format(VISION + "{}")
     assert edit_plus.prompt_template_encode == QWEN_IMAGE_EDIT_PLUS.prompt_template
-    for pipeline in (edit, edit_plus):
-        assert pipeline.prompt_template_encode_start_idx == QWEN_IMAGE_EDIT.template_tokens
+    for pipeline, tokenize in ((edit, tokenize_edit), (edit_plus, tokenize_edit_plus)):
+        assert pipeline.prompt_template_encode_start_idx == tokenize.template_tokens
         assert pipeline.tokenizer_max_length == QWEN_IMAGE_EDIT.max_sequence_length
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qwen_image.errors import NotFinite
-from qwen_image.vae import VaeDecoder
+from qwen_image.vae.vae import VaeDecoder
 
 
 @pytest.fixture(scope="module")

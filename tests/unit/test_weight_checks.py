@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.checkpoint_files import weight_files
-from qwen_image.encoder_files import encoder_folder
+from qwen_image.checkpoint.files import weight_files
 from qwen_image.errors import CheckpointError
-from qwen_image.vae import load_vae
+from qwen_image.text.encoder_files import encoder_folder
+from qwen_image.vae.vae import load_vae
 
 DIT = "transformer/diffusion_pytorch_model.safetensors"
 VAE = "vae/diffusion_pytorch_model.safetensors"

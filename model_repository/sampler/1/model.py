@@ -1,7 +1,5 @@
-"""The denoising loop, answered when an image is done."""
+"""The denoising loop, answered when an image is done: one process, many images in flight."""
 
-from qwen_image.serving.sampler import SamplerModel
+from qwen_image.serving.sampler_model import SamplerModel
 
-
-class TritonPythonModel(SamplerModel):
-    """One process, many images in flight."""
+TritonPythonModel = SamplerModel

@@ -1,9 +1,5 @@
-"""The denoising loop, answered after every step."""
+"""The denoising loop, answered after every step: the sampler under Triton's decoupled policy."""
 
-from qwen_image.serving.sampler import SamplerModel
+from qwen_image.serving.sampler_model import StreamingSamplerModel
 
-
-class TritonPythonModel(SamplerModel):
-    """The sampler under Triton's decoupled policy."""
-
-    streams = True
+TritonPythonModel = StreamingSamplerModel

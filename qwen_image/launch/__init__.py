@@ -1,0 +1,1 @@
+"""Starting and ending a tritonserver process."""

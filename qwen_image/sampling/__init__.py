@@ -1,0 +1,1 @@
+"""The denoising loop and its schedule; no torch, no Triton."""

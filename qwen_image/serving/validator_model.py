@@ -1,0 +1,81 @@
+"""The public inputs, checked in one place before anything is computed; defaults filled in, seeds drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.request.deadline import Deadline
+from qwen_image.request.grants import Cost
+from qwen_image.request.params import GenerationParams, validated
+from qwen_image.serving.backend import LOG, ModelSettings, error_response
+from qwen_image.serving.granted import grant_column, grants_of_this_server
+from qwen_image.serving.input_images import PictureReader
+from qwen_image.serving.model_process import be_watched
+from qwen_image.serving.preprocessed_images import picture_outputs
+from qwen_image.serving.public_request import check_preview_every, limits_from, read_params, refuse_unknown_parameters
+from qwen_image.serving.shared_memory import check_shared_memory
+from qwen_image.serving.tensors import array, response, strings
+
+NUMBERS = {
+    "height": np.int32,
+    "width": np.int32,
+    "num_inference_steps": np.int32,
+    "first_step": np.int32,
+    "true_cfg_scale": np.float32,
+    "seed": np.int64,
+}
+
+
+class ValidatorModel:
+    """Everything after it may trust what it passes on."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        settings = ModelSettings.from_args(args)
+        checkpoint = open_checkpoint(settings["checkpoint"], needs_weights=False)
+        height, width = checkpoint.default_size
+        self._family = checkpoint.family
+        self._grants = grants_of_this_server()
+        self._limits = limits_from(settings)
+        if warning := check_shared_memory(checkpoint, self._limits, settings.max_batch_size):
+            LOG.warning("[%s] %s", settings.name, warning)
+        self._pictures = PictureReader(checkpoint.family, checkpoint.edit, self._limits, (width, height))
+        be_watched(settings.name)
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Any) -> Any:
+        try:
+            return response(**self._outputs(request))
+        except Exception as error:
+            return error_response(error, request.request_id())
+
+    def _outputs(self, request: Any) -> dict[str, NDArray[Any]]:
+        deadline = Deadline.from_now(request.timeout())
+        refuse_unknown_parameters(request)
+        check_preview_every(request)
+        pictures = self._pictures.read(request, len(array(request, "prompt")))
+        rows = [
+            validated(params, self._limits, self._family) for params in read_params(request, pictures, self._pictures)
+        ]
+        decoded = picture_outputs(self._pictures, pictures, (rows[0].width, rows[0].height))
+        return {
+            "grant": grant_column(map(self._grant, rows, decoded["pictures"])),
+            "validated_prompt": strings([row.prompt for row in rows]),
+            **{
+                f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
+                for name, dtype in NUMBERS.items()
+            },
+            "deadline_ns": np.full((len(rows), 1), deadline.passes_at_ns, np.int64),
+            "uses_guidance": np.array([[row.uses_guidance] for row in rows]),
+            **decoded,
+        }
+
+    def _grant(self, row: GenerationParams, pictures: Sequence[bytes]) -> bytes:
+        cost = Cost(row.height, row.width, row.num_inference_steps, row.first_step, sum(map(len, pictures)))
+        return self._grants.issue(cost)

@@ -1,0 +1,1 @@
+"""Prompts to prompt_embeds."""

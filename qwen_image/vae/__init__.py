@@ -1,0 +1,1 @@
+"""Latents to pixels and back."""
