@@ -16,6 +16,7 @@ from pathlib import Path
 from openai import AsyncOpenAI, OpenAI
 
 from qwen_image.launch.tritonserver import Ports
+from tests.processes import run_process
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def gateway_over(url: str, folder: Path, *options: str) -> Iterator[Gateway]:
     port = Ports.free().http
     log_path = folder / f"gateway-{port}.log"
     command = [sys.executable, "-m", "qwen_image_gateway", "--url", url, "--port", str(port), *options]
-    with log_path.open("wb") as log, subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT) as process:
+    with log_path.open("wb") as log, run_process(command, stdout=log, stderr=subprocess.STDOUT) as process:
         gateway = Gateway(f"http://127.0.0.1:{port}", log_path)
         try:
             _wait_until_alive(gateway, process)

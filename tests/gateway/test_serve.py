@@ -22,6 +22,7 @@ from qwen_image_gateway import GatewaySettings, create_app
 from qwen_image_gateway.settings import SettingsError
 from tests.gateway.running import gateway_over
 from tests.gateway.samplers import of_samplers, wait_until_idle
+from tests.processes import run_process
 from tests.servers import said_when_ready
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,15 +34,15 @@ def test_serve_starts_a_gateway_beside_the_server_and_ends_both(tiny_checkpoint,
     command = [sys.executable, "-m", "scripts.serve", "--checkpoint", tiny_checkpoint, "--http-port", "0", "--gateway"]
     command += ["--host", "127.0.0.2", "--api-keys", keys, "--max-side", "256"]
     command += ["--served-model-name", "gpt-image-1", "--served-model-name", "dall-e-3"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
+    with run_process(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
         said = said_when_ready(serving)
         url = re.search(r'base_url="(\S+)"', said)[1]
         with OpenAI(base_url=url, api_key="secret") as client:
-            for name in ("gpt-image-1", "dall-e-3"):
+            for name, kind in (("gpt-image-1", "b64_json"), ("dall-e-3", "url")):
                 answer = client.images.generate(
                     prompt="a star", model=name, size="64x64", extra_body={"num_inference_steps": 1}
                 )
-                assert answer.data[0].b64_json
+                assert getattr(answer.data[0], kind)
             with pytest.raises(openai.UnprocessableEntityError, match="between 64 and 256"):
                 client.images.generate(prompt="a star", size="512x512")
         assert httpx.get(f"{url}/models").status_code == 401

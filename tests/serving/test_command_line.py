@@ -23,6 +23,7 @@ from PIL import Image
 from qwen_image_client import Client, load_recipe
 from scripts.bench_perf_analyzer import perf_analyzer
 from tests.pictures import levels_apart, picture, png, right_half
+from tests.processes import run_process
 from tests.serving.raw import metrics, statistics
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,7 @@ def test_a_terminal_sees_the_steps_unless_it_does_not_want_to(server, tmp_path, 
     command = [*COMMAND, "generate", "a", *QUICK, "--output", "a.png", "--url", server.grpc_url, *arguments]
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal) as process:
+    with run_process(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal) as process:
         os.close(terminal)
         shown = read_all(screen)
         assert process.wait(60) == 0
@@ -140,7 +141,7 @@ def test_ctrl_c_ends_a_stream_on_a_terminal(server, tmp_path):
     before = cancelled_images(server)
     screen, terminal = pty.openpty()
     command = [*COMMAND, "generate", "a", *LONG, "--url", server.grpc_url]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=terminal) as process:
+    with run_process(command, cwd=tmp_path, stderr=terminal) as process:
         os.close(terminal)
         steps = statistics(server, "dit").execution_count
         while statistics(server, "dit").execution_count < steps + 5:
@@ -300,7 +301,7 @@ def test_a_terminal_sees_the_steps_of_an_edit(edit_server, photos):
     screen, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     command += ["--url", edit_server.grpc_url]
-    with subprocess.Popen(command, cwd=photos, stdout=subprocess.PIPE, stderr=terminal) as process:
+    with run_process(command, cwd=photos, stdout=subprocess.PIPE, stderr=terminal) as process:
         os.close(terminal)
         shown = read_all(screen)
         assert process.wait(60) == 0

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from scripts.serve import main as serve
+from tests.processes import run_process
 from tests.servers import said_when_ready
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ def test_demo_says_what_is_wrong_with_a_checkpoint(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_serve_says_how_to_call_it_and_stops_cleanly(tiny_checkpoint, tmp_path, how):
     command = [ROOT / "scripts" / "serve", "--checkpoint", tiny_checkpoint, "--http-port", "0"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
+    with run_process(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as serving:
         said = said_when_ready(serving)
         url = re.search(r"http://\S+/v2/models/qwen_image\b", said)[0]
         with urllib.request.urlopen(url, timeout=10) as answer:

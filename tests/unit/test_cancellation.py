@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from qwen_image import cancellation
+from qwen_image.request import cancellation
 from qwen_image.request.cancellation import LONGEST_REQUEST_ID, Registry, cancel_everywhere, listen, sockets_folder
 
 

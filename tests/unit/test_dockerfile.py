@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qwen_image.serving import restricted_apis, tritonserver
+from qwen_image.launch import restricted_apis, tritonserver
 from qwen_image.text.encoder import TextEncoder
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,6 +11,7 @@ import pytest
 
 from qwen_image.serving.model_process import started_at
 from qwen_image.serving.orphans import SUFFIX, left_behind, remove_run
+from tests.processes import run_process
 
 # The arguments are those of Triton's stub.
 MODEL_PROCESS = """
@@ -43,7 +44,7 @@ def sleeper():
 
 def test_a_model_process_and_its_temporary_files_end_with_a_server_that_is_killed(tmp_path, model_process):
     command = (sys.executable, "-c", SERVER, model_process)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}) as server:
+    with run_process(command, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}) as server:
         pid, temporary = server.stdout.readline().decode().split()
         assert temporary == str(tmp_path / f"qwen_image-{os.getuid()}-{server.pid}" / "tmp")
         server.kill()

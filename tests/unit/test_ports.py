@@ -11,6 +11,7 @@ import pytest
 
 from qwen_image.errors import ServerFailed
 from qwen_image.launch.ports import Ports, check_ports, listens_on
+from tests.processes import run_process
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def taken():
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_a_taken_port_is_named_with_its_option_and_its_owner(host):
     listen = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", listen], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+    with run_process([sys.executable, "-c", listen], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         port = int(owner.stdout.readline())
         with pytest.raises(
             ServerFailed, match=rf"--grpc-port {port}: {host}:{port} is taken by \S+ \(pid {owner.pid}\)"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from qwen_image.errors import ServerFailed
+from qwen_image.launch import tritonserver
 from qwen_image.launch.tritonserver import Ports, TritonServer, environment, libpython_folder
-from qwen_image.serving import tritonserver
 
 
 @pytest.fixture
