@@ -23,7 +23,8 @@ from qwen_image.engines.manifest import (
 )
 from qwen_image.engines.profiles import BlockProfile, Span, check_covered
 from qwen_image.errors import EngineError, RenderError
-from qwen_image.request.params import Limits
+from qwen_image.request.params import image_tokens
+from qwen_image_contract import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def check_limits(checkpoint: Checkpoint, limits: Limits, profiles: Sequence[Bloc
     """EngineError unless the profiles hold every call of the transformer that the limits allow."""
     check_covered(
         profiles,
-        image_tokens=limits.image_tokens(checkpoint.family),
+        image_tokens=image_tokens(limits, checkpoint.family),
         max_text_tokens=checkpoint.max_text_tokens,
     )
 

@@ -17,7 +17,7 @@ from build.settings import GpuSettings, Settings
 from build.target import Target, add_target_options, target_from
 from qwen_image.checkpoint import Checkpoint
 from qwen_image.engines.profiles import VAE_SIDE
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 
 FROM_TARGET = ("engine", "precision")  # settings that follow what is built
 

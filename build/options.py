@@ -10,8 +10,8 @@ from typing import Any
 from build.settings import ALLOWED, PROFILES, Settings
 from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
-from qwen_image.request.params import Limits
-from qwen_image.setting import about
+from qwen_image_contract import Limits
+from qwen_image_contract.setting import about
 
 
 def profile_chooser() -> argparse.ArgumentParser:

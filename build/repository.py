@@ -19,6 +19,7 @@ from tritonclient.grpc import model_config_pb2
 
 from build.command_line import ENGINES_HELP, checkpoint_parser, opened_checkpoint
 from build.compiled import Compiled, checked, find_manifests
+from build.contract_config import contract_values
 from build.options import add_repository_options, chosen_profile, picked, profile_chooser
 from build.settings import PROFILES, Settings
 from build.staging import staged
@@ -27,7 +28,8 @@ from qwen_image.checkpoint.checks import WEIGHTED
 from qwen_image.checkpoint.weight_checks import check_weights
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
-from qwen_image.request.params import Limits
+from qwen_image.request.params import image_tokens
+from qwen_image_contract import Limits
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "model_repository"
 RENDERED = (".pbtxt", ".json")
@@ -76,7 +78,7 @@ def write_templates(folder: Path, values: Mapping[str, str], templates: Sequence
         target.parent.mkdir(parents=True, exist_ok=True)
         text = template.read_text(encoding="utf-8")
         if template.suffix in RENDERED:
-            text = substitute(template, text, values, used)
+            text = substitute(template, with_contract(template, text), values, used)
         if template.suffix == ".pbtxt":
             parse_config(template, text)
             (target.parent / "1").mkdir(exist_ok=True)  # an ensemble's version folder is empty, but Triton wants it
@@ -86,8 +88,17 @@ def write_templates(folder: Path, values: Mapping[str, str], templates: Sequence
         raise RenderError(f"no template uses the value{'s' if len(unused) > 1 else ''} {', '.join(unused)}")
 
 
+def with_contract(template: Path, text: str) -> str:
+    """The template with what follows from the public contract in it. RenderError: it has no place for a part of it."""
+    for name, value in contract_values(template.relative_to(TEMPLATES).parts[0]).items():
+        if template.suffix == ".pbtxt" and f"${{{name}}}" not in text:
+            raise RenderError(f"{template}: no placeholder ${{{name}}} for its part of the contract")
+        text = text.replace(f"${{{name}}}", value)
+    return text
+
+
 def template_values(checkpoint: Checkpoint, settings: Settings, limits: Limits, compiled: Compiled) -> dict[str, str]:
-    min_image_tokens, max_image_tokens = limits.image_tokens(checkpoint.family)
+    min_image_tokens, max_image_tokens = image_tokens(limits, checkpoint.family)
     values: dict[str, Any] = {
         **asdict(settings),
         **asdict(limits),
@@ -99,6 +110,7 @@ def template_values(checkpoint: Checkpoint, settings: Settings, limits: Limits, 
         "checkpoint": checkpoint.folder.resolve(),
         "prompt_embeds_dim": checkpoint.prompt_embeds_dim,
         "token_channels": checkpoint.token_channels,
+        "latent_channels": checkpoint.family.latent_channels,
     }
     return {name: str(value) for name, value in values.items()}
 

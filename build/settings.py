@@ -9,7 +9,7 @@ from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.engines.library import ENGINES
 from qwen_image.errors import RenderError
-from qwen_image.setting import setting
+from qwen_image_contract.setting import setting
 
 MIB, GIB = 1024**2, 1024**3
 SHORTEST_HANG_S = 5.0

@@ -20,7 +20,7 @@ from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import LoadFormat
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import QwenImageError
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from scripts.bench_gpu_images import Work, images, memory, text_states
 from scripts.bench_gpu_load import WHOLE_REQUESTS, load
 from scripts.bench_gpu_peers import peers

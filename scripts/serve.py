@@ -18,7 +18,7 @@ from qwen_image.checkpoint import resolve_checkpoint
 from qwen_image.errors import QwenImageError, ServerFailed
 from qwen_image.launch.ports import Ports, check_ports
 from qwen_image.launch.tritonserver import TritonServer
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from scripts.how_to_call import how_to_call
 from scripts.serve_options import read_options
 from scripts.serving import RunningGateway, running_gateway, running_server, show

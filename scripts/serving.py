@@ -22,8 +22,8 @@ from qwen_image.errors import ServerFailed
 from qwen_image.launch.loading import Loading
 from qwen_image.launch.ports import Ports, local_address
 from qwen_image.launch.tritonserver import START_TIMEOUT_S, TritonServer
-from qwen_image.request.params import Limits
 from qwen_image.serving.shared_memory import check_shared_memory
+from qwen_image_contract import Limits
 from scripts.progress import Progress, show
 
 GATEWAY_EXIT_S = 45  # it gives the requests in work 30 s

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 
-from qwen_image.request.params import STRENGTH, GenerationParams
 from qwen_image.sampling.schedule import steps_skipped
-
-_DEFAULTS = GenerationParams("")
+from qwen_image_contract import default_of
 
 
 def expected_steps(asked: int | None, strength: float | None, *, from_picture: bool) -> int:
     """Steps that a request makes: those asked for or the server's default, less those that a picture saves."""
-    steps = _DEFAULTS.num_inference_steps if asked is None else asked
+    steps = int(default_of("num_inference_steps")) if asked is None else asked
     if not from_picture:
         return steps
-    return steps - steps_skipped(steps, STRENGTH if strength is None else strength)
+    return steps - steps_skipped(steps, default_of("strength") if strength is None else strength)
 
 
 def preview_interval(steps: int, partial_images: int) -> int:

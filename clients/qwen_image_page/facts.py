@@ -17,7 +17,7 @@ from tritonclient.grpc.aio import InferenceServerClient, InferInput, InferReques
 from tritonclient.utils import InferenceServerException
 
 from qwen_image_client.integration import Address
-from qwen_image.request.params import STRENGTH, Limits
+from qwen_image_contract import Limits, default_of
 
 ANSWER_TIMEOUT_S = 5.0
 _VALIDATOR = "validator"
@@ -48,7 +48,7 @@ class Facts:
     max_images: int
     max_pictures: int
     limits: Limits
-    strength: float = STRENGTH
+    strength: float = default_of("strength")
 
 
 async def ask_server(address: Address) -> Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from qwen_image_client.integration import DEFAULT_GUIDANCE, Address, OnOff
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 
 HOUR_S = 3600
 

@@ -25,7 +25,7 @@ class StepRow:
 
     @property
     def uses_guidance(self) -> bool:
-        return self.conditioning.negative_embeds.shape[0] > 0
+        return self.conditioning.negative_embeds.shape[0] > 0 and self.true_cfg_scale > 1
 
     @property
     def grids(self) -> tuple[Grid, ...]:

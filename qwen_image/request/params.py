@@ -1,45 +1,17 @@
-"""What one image is asked for with: the parameters, their defaults, their limits. Every default lives here, once."""
+"""What one image is asked for with. Defaults and ranges are the contract's; a server's limits are settings."""
 
 from __future__ import annotations
 
-import math
 import secrets
 from dataclasses import dataclass, field, replace
 
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE, Family
+from qwen_image.sampling.guidance import guided_steps
 from qwen_image.sampling.schedule import steps_skipped
-from qwen_image.setting import setting
+from qwen_image_contract import INPUTS, Input, Limits, default_of
 
-LARGEST_SEED = 2**63 - 1
-STRENGTH = 0.6  # where a picture to start from comes without one
-PREVIEW_EVERY = 1  # steps
 DRAWN_SEED_BITS = 53  # a drawn seed survives a JSON number
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a server accepts; each one is set when the model repository is rendered."""
-
-    min_side: int = setting(64, "pixels of an image's height or width, at least")
-    max_side: int = setting(2048, "pixels of an image's height or width, at most")
-    max_pixels: int = setting(2048 * 2048, "height x width of an image")
-    max_pixels_with_pictures: int = setting(
-        2048 * 2200, "of an image and its reference images together; the default is four of about 1024 x 1024"
-    )
-    max_inference_steps: int = setting(200, "steps of an image")
-    max_pixel_steps: int = setting(2048 * 2048 * 100, "pixels x steps of an image: the work it may ask for")
-    max_true_cfg_scale: float = setting(50.0, "guidance scale")
-    max_prompt_bytes: int = setting(100_000, "of a prompt in UTF-8")
-    max_image_bytes: int = setting(16 * 1024 * 1024, "of one input image's file")
-    max_image_pixels: int = setting(4096 * 4096, "of one input image")
-
-    def image_tokens(self, family: Family = QWEN_IMAGE) -> tuple[int, int]:
-        """The fewest and the most transformer tokens that a picture within the limits has."""
-        multiple = family.size_multiple
-        alone = min(self.max_pixels, self.max_side**2)
-        most = max(alone, self.max_pixels_with_pictures) if family.edit else alone
-        return (-(-self.min_side // multiple)) ** 2, most // multiple**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +22,10 @@ class GenerationParams:
     negative_prompt: str | None = None
     height: int = QWEN_IMAGE.default_size[0]
     width: int = QWEN_IMAGE.default_size[1]
-    num_inference_steps: int = 50
-    true_cfg_scale: float = 4.0  # in force only with a negative prompt
+    num_inference_steps: int = int(default_of("num_inference_steps"))
+    true_cfg_scale: float = default_of("true_cfg_scale")  # in force only with a negative prompt
+    cfg_start: float = default_of("cfg_start")  # the part of the steps after which guidance begins
+    cfg_end: float = default_of("cfg_end")  # and the part after which it ends
     seed: int = field(default_factory=lambda: secrets.randbits(DRAWN_SEED_BITS))
     sigmas: tuple[float, ...] | None = None
     strength: float | None = None  # how much of the picture it starts from may change; None: it starts from noise
@@ -60,7 +34,8 @@ class GenerationParams:
     @property
     def uses_guidance(self) -> bool:
         """Whether the negative prompt is computed at all, text states included. An empty negative prompt counts."""
-        return self.negative_prompt is not None and self.true_cfg_scale > 1
+        guided = guided_steps(self.num_inference_steps - self.first_step, self.cfg_start, self.cfg_end)
+        return self.negative_prompt is not None and self.true_cfg_scale > 1 and len(guided) > 0
 
     @property
     def first_step(self) -> int:
@@ -74,9 +49,13 @@ def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IM
         _check_text(name, getattr(params, name), limits)
     _check_side("height", params.height, limits, family)
     _check_side("width", params.width, limits, family)
-    _check_range("num_inference_steps", params.num_inference_steps, 1, limits.max_inference_steps)
-    _check_scale(params.true_cfg_scale, limits)
-    _check_range("seed", params.seed, 0, LARGEST_SEED, "; leave it out to have one drawn")
+    for each in INPUTS:
+        if each.minimum is not None:
+            _check_range(each, getattr(params, each.name), limits)
+    if params.cfg_start > params.cfg_end:
+        raise InvalidRequest(
+            f"cfg_start={params.cfg_start:g} is above cfg_end={params.cfg_end:g}: guidance begins first"
+        )
     if params.sigmas is not None:
         _check_sigmas(params.sigmas, limits)
         params = replace(params, num_inference_steps=len(params.sigmas))
@@ -84,6 +63,14 @@ def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IM
         _check_strength(params.strength)
     _check_work(params, limits)
     return params
+
+
+def image_tokens(limits: Limits, family: Family) -> tuple[int, int]:
+    """The fewest and the most transformer tokens that an image within the limits has."""
+    multiple = family.size_multiple
+    alone = min(limits.max_pixels, limits.max_side**2)
+    most = max(alone, limits.max_pixels_with_pictures) if family.edit else alone
+    return (-(-limits.min_side // multiple)) ** 2, most // multiple**2
 
 
 def validated_preview_every(value: int) -> int:
@@ -116,17 +103,19 @@ def _check_side(name: str, value: int, limits: Limits, family: Family) -> None:
     )
 
 
-def _check_range(name: str, value: int, lowest: int, highest: int, hint: str = "") -> None:
-    if not lowest <= value <= highest:
-        raise InvalidRequest(f"{name}={value} must be between {lowest} and {highest}{hint}")
-
-
-def _check_scale(value: float, limits: Limits) -> None:
-    if not (math.isfinite(value) and 0 <= value <= limits.max_true_cfg_scale):
+def _check_range(declared: Input, value: float, limits: Limits) -> None:
+    """By what the contract says of an input that is one number. NaN is out of any range."""
+    assert declared.minimum is not None, declared.name
+    assert declared.maximum is not None, declared.name
+    highest = getattr(limits, declared.maximum) if isinstance(declared.maximum, str) else declared.maximum
+    if declared.minimum <= value <= highest:
+        return
+    if declared.datatype == "FP32":
         raise InvalidRequest(
-            f"true_cfg_scale={value:g} must be a finite number between 0 and {limits.max_true_cfg_scale:g} "
-            "(1 or less turns guidance off)"
+            f"{declared.name}={value:g} must be a finite number between {declared.minimum:g} and {highest:g}"
+            f"{declared.hint}"
         )
+    raise InvalidRequest(f"{declared.name}={value} must be between {declared.minimum} and {highest}{declared.hint}")
 
 
 def _check_sigmas(sigmas: tuple[float, ...], limits: Limits) -> None:

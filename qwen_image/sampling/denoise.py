@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Latents = NDArray[np.float32]  # (L, channels) tokens
-Advance = Callable[[Latents | None, NDArray[np.float32]], Awaitable[Latents]]
+Advance = Callable[[Latents | None, NDArray[np.float32], int], Awaitable[Latents]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +43,23 @@ def steps_per_call(tokens_per_call: int, image_tokens: int) -> int:
     return max(1, tokens_per_call // image_tokens)
 
 
-def one_step() -> int:
+def one_step(_: int) -> int:
     return 1
 
 
 async def denoise(
-    advance: Advance, sigmas: NDArray[np.float32], steps: Callable[[], int] = one_step
+    advance: Advance, sigmas: NDArray[np.float32], steps: Callable[[int], int] = one_step
 ) -> AsyncIterator[State]:
     """Advance noise down `sigmas`, (num_inference_steps + 1,); yield the state after each call.
 
-    `steps` is asked before every call how many it may make. The first call has no latents: the transformer's side
+    `steps` is asked before every call how many it may make; it and `advance` are told how many are done. The first call has no latents: the transformer's side
     draws the noise from the image's seed.
     """
     latents: Latents | None = None
     done = 0
     while done < len(sigmas) - 1:
-        window = sigmas[done : done + steps() + 1]
-        before, latents = latents, await advance(latents, window)
+        window = sigmas[done : done + steps(done) + 1]
+        before, latents = latents, await advance(latents, window, done)
         done += len(window) - 1
         yield State(done, latents, before, window)
 

@@ -43,6 +43,7 @@ class Step:
     held: Held
     latents: Latents | None
     sigmas: NDArray[np.float32]
+    true_cfg_scale: float
 
     @property
     def pack_key(self) -> Hashable:
@@ -68,9 +69,9 @@ class DitClient:
         """
         held = Held(image, pictures, request_id)
 
-        async def advance(latents: Latents | None, sigmas: NDArray[np.float32]) -> Latents:
+        async def advance(latents: Latents | None, sigmas: NDArray[np.float32], done: int) -> Latents:
             start = time.perf_counter()
-            step = Step(held, latents, sigmas)
+            step = Step(held, latents, sigmas, image.scale_of_step(done))
             advanced = await retry(lambda: self._rounds.run(step), check_wanted)  # in a round of its own each time
             self._metrics.add("qwen_image_step_seconds_total", time.perf_counter() - start)
             self._metrics.add("qwen_image_step_calls_total")
@@ -111,7 +112,7 @@ def _inputs(steps: Sequence[Step]) -> dict[str, NDArray[Any]]:
         "image_id": np.array([[step.held.image_id.encode()] for step in steps], np.object_),
         "seed": np.array([[image.seed] for image in images], np.int64),
         "grid": np.array([image.grid for image in images], np.int32),
-        "true_cfg_scale": np.array([[image.true_cfg_scale] for image in images], np.float32),
+        "true_cfg_scale": np.array([[step.true_cfg_scale] for step in steps], np.float32),
         "sigmas": np.stack([step.sigmas for step in steps]),
     }
     latents = [step.latents for step in steps if step.latents is not None]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import Edit, Family
 from qwen_image.images import PictureLimits, checked_size, fitted_size, fitted_within
-from qwen_image.request.params import Limits
 from qwen_image.serving.tensors import optional_array
+from qwen_image_contract import Limits
 
 Size = tuple[int, int]  # width, height
 

@@ -14,9 +14,12 @@ from qwen_image.errors import InvalidRequest
 from qwen_image.images import packed_bytes, unpacked
 from qwen_image.request.deadline import Deadline
 from qwen_image.request.grants import ONLY_FROM_INSIDE, Cost, Grants
-from qwen_image.request.params import PREVIEW_EVERY
+from qwen_image.sampling.guidance import guided_steps
 from qwen_image.serving.granted import checked_costs
 from qwen_image.serving.tensors import array, optional_array
+from qwen_image_contract import INPUTS, Travel, default_of
+
+ROW_NUMBERS = [each.name for each in INPUTS if each.travel is Travel.VALIDATED and not each.same_in_all_rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Image:
     grid: tuple[int, int]  # token rows and columns
     num_inference_steps: int
     true_cfg_scale: float
+    cfg_start: float
+    cfg_end: float
     prompt_embeds: NDArray[np.float32]  # (T, dim)
     negative_prompt_embeds: NDArray[np.float32]  # (T', dim); no tokens: guidance is off
     sigmas: tuple[float, ...] | None  # unshifted, as given
@@ -46,6 +51,19 @@ class Image:
     @property
     def image_tokens(self) -> int:
         return self.grid[0] * self.grid[1]
+
+    @property
+    def _guided(self) -> range:
+        return guided_steps(self.steps, self.cfg_start, self.cfg_end)
+
+    def scale_of_step(self, step: int) -> float:
+        """`true_cfg_scale` in the steps that are guided, numbered from 0; 1, which is none, in the others."""
+        return self.true_cfg_scale if step in self._guided else 1.0
+
+    def steps_of_one_scale(self, step: int) -> int:
+        """How many steps from this one on share its scale."""
+        changes = (change for change in (self._guided.start, self._guided.stop) if change > step)
+        return min(changes, default=self.steps) - step
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +90,15 @@ def read_job(request: Any, checkpoint: Checkpoint, grants: Grants) -> Job:
     costs = checked_costs(request, grants)
     family = checkpoint.family
     heights, widths = array(request, "height"), array(request, "width")
-    steps, scales, seeds = (array(request, name) for name in ("num_inference_steps", "true_cfg_scale", "seed"))
+    numbers = {name: array(request, name) for name in ROW_NUMBERS}
     sigmas = optional_array(request, "sigmas")
     height, width = int(heights[0, 0]), int(widths[0, 0])
     pictures, first_steps = optional_array(request, "pictures"), optional_array(request, "first_step")
     masks, deadline_ns = optional_array(request, "mask"), optional_array(request, "deadline_ns")
     images = tuple(
         Image(
-            seed=int(seeds[row, 0]),
             grid=(height // family.size_multiple, width // family.size_multiple),
-            num_inference_steps=int(steps[row, 0]),
-            true_cfg_scale=float(scales[row, 0]),
+            **{name: column[row, 0].item() for name, column in numbers.items()},
             prompt_embeds=_states(request, "prompt_embeds", row),
             negative_prompt_embeds=_states(request, "negative_prompt_embeds", row),
             sigmas=None if sigmas is None else tuple(map(float, sigmas[row])),
@@ -126,7 +142,7 @@ def _decoder_inputs(request: Any) -> dict[str, NDArray[np.uint8]]:
 
 def _preview_every(request: Any) -> int:
     given = optional_array(request, "preview_every")
-    return PREVIEW_EVERY if given is None else int(given[0, 0])
+    return int(default_of("preview_every")) if given is None else int(given[0, 0])
 
 
 def _states(request: Any, name: str, row: int) -> NDArray[np.float32]:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.request.params import STRENGTH, GenerationParams, Limits, validated_preview_every
+from qwen_image.request.params import GenerationParams, validated_preview_every
 from qwen_image.serving.backend import ModelSettings
 from qwen_image.serving.input_images import PictureReader, RowPictures
 from qwen_image.serving.tensors import optional_array, text_column
+from qwen_image_contract import INPUTS, Limits, Travel, default_of
 
-SCALARS = ("height", "width", "num_inference_steps", "true_cfg_scale", "seed")
+NUMBERS = [each for each in INPUTS if each.travel is Travel.VALIDATED]
 
 
 def limits_from(settings: ModelSettings) -> Limits:
@@ -51,7 +52,7 @@ def read_params(request: Any, pictures: Sequence[RowPictures], reader: PictureRe
     prompts = text_column(request, "prompt")
     assert prompts is not None
     negative_prompts = text_column(request, "negative_prompt")
-    columns = {name: optional_array(request, name) for name in SCALARS}
+    columns = {each.name: optional_array(request, each.name) for each in NUMBERS}
     sigmas = optional_array(request, "sigmas")
     strengths = optional_array(request, "strength")
     _refuse_unequal_sizes(columns)
@@ -61,7 +62,7 @@ def read_params(request: Any, pictures: Sequence[RowPictures], reader: PictureRe
         _refuse_contradiction(columns["num_inference_steps"], sigmas)
     rows = []
     for row, prompt in enumerate(prompts):
-        given = {name: column[row, 0].item() for name, column in columns.items() if column is not None}
+        given = {name: _number(column[row, 0]) for name, column in columns.items() if column is not None}
         rows.append(
             GenerationParams(
                 prompt=prompt,
@@ -83,12 +84,17 @@ def _strength(strengths: Any, row: int, pictures: RowPictures, reader: PictureRe
     """In force where a row starts from a picture; given without one it would be ignored, so it is refused."""
     starts = reader.edit is None and bool(pictures.pictures)
     if strengths is None:
-        return STRENGTH if starts else None
+        return default_of("strength") if starts else None
     if not starts:
         raise InvalidRequest(
             f"strength={strengths[row, 0]:g} of row {row} comes without input_image: it says how far to go from it"
         )
-    return float(str(strengths[row, 0]))  # 0.6 as it was meant: as float32 it is a little more, and 5 steps of it too
+    return float(_number(strengths[row, 0]))
+
+
+def _number(value: Any) -> Any:
+    """0.6 as it was meant: as float32 it is a little more, and 5 steps of it too."""
+    return float(str(value)) if value.dtype == np.float32 else value.item()
 
 
 def _refuse_unequal_sizes(columns: dict[str, Any]) -> None:

@@ -186,7 +186,11 @@ class SamplerModel:
         )[image.first_step :]
         tokens = image.image_tokens + pictures.reference_tokens
         advance = self._dit.advance_for(image, pictures, request_id, check_wanted)
-        async for state in denoise(advance, sigmas, lambda: self._steps_per_call(tokens)):
+
+        def steps(done: int) -> int:
+            return min(self._steps_per_call(tokens), image.steps_of_one_scale(done))
+
+        async for state in denoise(advance, sigmas, steps):
             check_finite(state.latents, "dit", f"latents after step {state.step} of {image.steps}")
             yield state
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from qwen_image.checkpoint import Checkpoint
 from qwen_image.errors import ServerFailed
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 
 FOLDER = Path("/dev/shm")
 MIB = 1024**2

@@ -20,15 +20,10 @@ from qwen_image.serving.preprocessed_images import picture_outputs
 from qwen_image.serving.public_request import check_preview_every, limits_from, read_params, refuse_unknown_parameters
 from qwen_image.serving.shared_memory import check_shared_memory
 from qwen_image.serving.tensors import array, response, strings
+from qwen_image_contract import INPUTS, Travel
 
-NUMBERS = {
-    "height": np.int32,
-    "width": np.int32,
-    "num_inference_steps": np.int32,
-    "first_step": np.int32,
-    "true_cfg_scale": np.float32,
-    "seed": np.int64,
-}
+DTYPES: dict[str, type[np.generic]] = {"INT32": np.int32, "INT64": np.int64, "FP32": np.float32}
+NUMBERS = {each.name: DTYPES[each.datatype] for each in INPUTS if each.travel is Travel.VALIDATED}
 
 
 class ValidatorModel:
@@ -71,6 +66,7 @@ class ValidatorModel:
                 f"validated_{name}": np.array([[getattr(row, name)] for row in rows], dtype)
                 for name, dtype in NUMBERS.items()
             },
+            "validated_first_step": np.array([[row.first_step] for row in rows], np.int32),
             "deadline_ns": np.full((len(rows), 1), deadline.passes_at_ns, np.int64),
             "uses_guidance": np.array([[row.uses_guidance] for row in rows]),
             **decoded,

@@ -25,7 +25,7 @@ from qwen_image.engines.manifest import read_manifest
 from qwen_image.engines.profiles import BLOCK_PROFILES, named
 from qwen_image.errors import EngineError, RenderError
 from qwen_image.families import QWEN_IMAGE
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
 ADA, BLACKWELL = "8.9", "12.0"

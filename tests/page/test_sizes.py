@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from qwen_image_page.facts import Facts
 from qwen_image_page.sizes import LIKE_THE_PICTURE, Size, choices, sizes_of
 

@@ -17,7 +17,7 @@ from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.precision import Precision
 from qwen_image.engines.profiles import named
 from qwen_image.launch.tritonserver import Ports, TritonServer
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from tests.serving.raw import ask
 
 LIMITS = Limits(min_side=64, max_side=1024, max_pixels=512 * 512)

@@ -15,7 +15,7 @@ from build.settings import Settings
 from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import LoadFormat, open_checkpoint
 from qwen_image.launch.tritonserver import Ports, TritonServer
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from tests.serving.raw import ask, cancel, metrics, statistics, stream
 
 STEPS_PER_CALL = 2  # of an image of 128 x 128 pixels, which has 64 tokens

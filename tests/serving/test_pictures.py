@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from tests.pictures import levels_apart, picture, png, right_half
 from tests.servers import serving, unlimited_grant
 from tests.serving.processes import stubs_of

@@ -15,7 +15,7 @@ import pytest
 from build.command_line import HelpFormatter
 from build.options import add_repository_options
 from build.settings import GpuSettings, Settings
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 from qwen_image_gateway.settings import GatewaySettings
 
 ROOT = Path(__file__).resolve().parents[2]

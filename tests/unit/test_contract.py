@@ -16,7 +16,8 @@ from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.families import QWEN_IMAGE
-from qwen_image.request.params import GenerationParams, Limits
+from qwen_image.request.params import GenerationParams
+from qwen_image_contract import Limits
 from tests.unit.source import MODELS, SERVING, calls, constants, function, keys_of, settings_read
 
 SAMPLERS = ("sampler", "sampler_stream")

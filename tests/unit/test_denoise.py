@@ -20,7 +20,7 @@ class StraightFlow:
         self.windows: list[list[float]] = []
         self.starts: list[np.ndarray | None] = []
 
-    async def advance(self, latents, sigmas):
+    async def advance(self, latents, sigmas, done):
         self.windows.append(sigmas.tolist())
         self.starts.append(latents)
         await asyncio.sleep(0)
@@ -34,7 +34,7 @@ def schedule(steps: int) -> np.ndarray:
 
 def walk(advance, steps: int, per_call: int = 1) -> list[State]:
     async def states():
-        return [state async for state in denoise(advance, schedule(steps), lambda: per_call)]
+        return [state async for state in denoise(advance, schedule(steps), lambda _: per_call)]
 
     return asyncio.run(states())
 
@@ -94,7 +94,7 @@ def test_how_many_steps_a_call_makes_is_asked_before_each():
     flow, wanted = StraightFlow(), iter([1, 4, 2, 8])
 
     async def run():
-        return [state.step async for state in denoise(flow.advance, schedule(10), lambda: next(wanted))]
+        return [state.step async for state in denoise(flow.advance, schedule(10), lambda _: next(wanted))]
 
     assert asyncio.run(run()) == [1, 5, 7, 10]
     assert [len(window) - 1 for window in flow.windows] == [1, 4, 2, 3]
@@ -144,7 +144,7 @@ def test_images_of_unequal_lengths_go_on_together_and_the_short_ones_keep_their_
 def test_images_make_each_step_at_the_same_time():
     out, most_out = 0, 0
 
-    async def advance(latents, sigmas):
+    async def advance(latents, sigmas, done):
         nonlocal out, most_out
         out += 1
         most_out = max(most_out, out)
@@ -167,7 +167,7 @@ def test_no_images_are_no_states():
 
 
 def test_an_error_of_one_image_surfaces_after_the_states_before_it():
-    async def failing(latents, sigmas):
+    async def failing(latents, sigmas, done):
         if sigmas[-1] < 0.5:
             raise RuntimeError("the transformer is gone")
         return NOISE

@@ -29,7 +29,7 @@ from qwen_image.engines.library import library_version, load_library
 from qwen_image.engines.manifest import check_fits_machine, read_manifest
 from qwen_image.engines.profiles import named
 from qwen_image.errors import EngineError, InvalidRequest
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 
 TARGET = Target(library="onnxruntime", precision=Precision.FP32, profiles=named(["512", "1024"]))
 

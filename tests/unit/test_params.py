@@ -11,7 +11,8 @@ import pytest
 
 from qwen_image.errors import InvalidRequest
 from qwen_image.families import QWEN_IMAGE
-from qwen_image.request.params import LARGEST_SEED, GenerationParams, Limits, validated
+from qwen_image.request.params import GenerationParams, validated
+from qwen_image_contract import LARGEST_SEED, Limits
 
 LIMITS = Limits()
 SMALL = GenerationParams(prompt="a star", height=64, width=64, seed=0)

@@ -22,7 +22,8 @@ from qwen_image.engines.profiles import (
 from qwen_image.errors import EngineError, InvalidRequest
 from qwen_image.families import FAMILIES, QWEN_IMAGE, Family
 from qwen_image.images import fitted_size
-from qwen_image.request.params import Limits
+from qwen_image.request.params import image_tokens
+from qwen_image_contract import Limits
 
 PRESETS = [(1328, 1328), (1664, 928), (1472, 1104), (1584, 1056), (1024, 1024), (512, 512), (64, 64), (2048, 2048)]
 
@@ -36,7 +37,7 @@ def text_tokens(family: Family) -> int:
 def test_the_table_holds_all_that_the_default_limits_allow(family):
     limits = Limits()
     profiles = with_text(BLOCK_PROFILES, text_tokens(family))
-    check_covered(profiles, image_tokens=limits.image_tokens(family), max_text_tokens=text_tokens(family))
+    check_covered(profiles, image_tokens=image_tokens(limits, family), max_text_tokens=text_tokens(family))
     assert VAE_SIDE.holds(limits.min_side)
     assert VAE_SIDE.holds(limits.max_side)
 
@@ -121,12 +122,12 @@ def test_no_rows_are_allowed_of_what_no_profile_holds():
 )
 def test_limits_that_reach_beyond_the_profiles_are_an_error(profiles, limits, text, missing):
     with pytest.raises(EngineError, match=rf"({missing}).* which the limits allow; .*build more profiles$"):
-        check_covered(profiles, image_tokens=limits.image_tokens(QWEN_IMAGE), max_text_tokens=text)
+        check_covered(profiles, image_tokens=image_tokens(limits, QWEN_IMAGE), max_text_tokens=text)
 
 
 def test_limits_within_the_profiles_are_none():
     limits = Limits(max_pixels=1024 * 1024)
-    check_covered(named(["512", "1024"]), image_tokens=limits.image_tokens(QWEN_IMAGE), max_text_tokens=1024)
+    check_covered(named(["512", "1024"]), image_tokens=image_tokens(limits, QWEN_IMAGE), max_text_tokens=1024)
 
 
 def test_shapes_follow_the_spans():

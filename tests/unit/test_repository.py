@@ -16,7 +16,7 @@ from build.skeleton_checkpoint import write_skeleton
 from qwen_image.checkpoint import LoadFormat, open_checkpoint
 from qwen_image.errors import CheckpointError, RenderError
 from qwen_image.families import QWEN_IMAGE, QWEN_IMAGE_EDIT_PLUS
-from qwen_image.request.params import Limits
+from qwen_image_contract import Limits
 
 ENSEMBLES = ("qwen_image", "qwen_image_stream")
 CPU_FILES = {str(path.relative_to(TEMPLATES)) for path in templates_of(Settings(), QWEN_IMAGE)}

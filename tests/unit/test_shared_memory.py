@@ -6,8 +6,8 @@ import pytest
 
 from qwen_image.checkpoint import open_checkpoint
 from qwen_image.errors import ServerFailed
-from qwen_image.request.params import Limits
 from qwen_image.serving.shared_memory import check_shared_memory, needed_bytes
+from qwen_image_contract import Limits
 from tests.conftest import DEMO
 
 
