@@ -25,6 +25,12 @@ def function(path: Path, name: str) -> ast.AST:
     )
 
 
+def attributes(path: Path, name: str) -> set[str]:
+    """Those that a dataclass of this name declares."""
+    (found,) = (node for node in ast.walk(ast.parse(path.read_text())) if getattr(node, "name", None) == name)
+    return {node.target.id for node in ast.walk(found) if isinstance(node, ast.AnnAssign)}
+
+
 def constants(tree: ast.AST) -> set[str]:
     """Every string that is written out in it."""
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}

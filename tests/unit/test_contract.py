@@ -18,7 +18,7 @@ from qwen_image.checkpoint import open_checkpoint
 from qwen_image.families import QWEN_IMAGE
 from qwen_image.request.params import GenerationParams
 from qwen_image_contract import Limits
-from tests.unit.source import MODELS, SERVING, calls, constants, function, keys_of, settings_read
+from tests.unit.source import MODELS, SERVING, attributes, calls, constants, function, keys_of, settings_read
 
 SAMPLERS = ("sampler", "sampler_stream")
 BEHIND_ENSEMBLES = (*SAMPLERS, "text_encoder", "dit", "vae_decoder", "vae_encoder")
@@ -31,6 +31,8 @@ PUBLIC_INPUTS = {
     "width": ("TYPE_INT32", [1], True),
     "num_inference_steps": ("TYPE_INT32", [1], True),
     "true_cfg_scale": ("TYPE_FP32", [1], True),
+    "cfg_start": ("TYPE_FP32", [1], True),
+    "cfg_end": ("TYPE_FP32", [1], True),
     "seed": ("TYPE_INT64", [1], True),
     "sigmas": ("TYPE_FP32", [-1], True),
 }
@@ -224,6 +226,7 @@ def test_the_samplers_inputs_are_the_names_in_its_code(configs, model):
     inputs = by_name(configs[model].input)
     functions = ("read_job", "_preview_every", "_decoder_inputs")
     read = set().union(*(constants(function(SERVING / "job.py", name)) for name in functions))
+    read |= attributes(SERVING / "job.py", "Image")  # the numbers of a row, each read by its name
     assert {name for name in inputs if not name.endswith("_mask")} - {"grant"} <= read
     for name in ("prompt_embeds", "negative_prompt_embeds"):
         assert f"{name}_mask" in inputs
