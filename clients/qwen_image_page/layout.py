@@ -7,8 +7,8 @@ from typing import Any
 
 import gradio as gr
 
-from qwen_image_client.integration import OnOff
 from qwen_image.request.params import GenerationParams
+from qwen_image_client.integration import OnOff
 from qwen_image_contract import Limits
 from qwen_image_page.facts import Facts
 from qwen_image_page.sizes import LIKE_THE_PICTURE, choices

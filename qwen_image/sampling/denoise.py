@@ -52,8 +52,8 @@ async def denoise(
 ) -> AsyncIterator[State]:
     """Advance noise down `sigmas`, (num_inference_steps + 1,); yield the state after each call.
 
-    `steps` is asked before every call how many it may make; it and `advance` are told how many are done. The first call has no latents: the transformer's side
-    draws the noise from the image's seed.
+    `steps` is asked before every call how many it may make; it and `advance` are told how many are done. The first
+    call has no latents: the transformer's side draws the noise from the image's seed.
     """
     latents: Latents | None = None
     done = 0
