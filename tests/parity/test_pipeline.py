@@ -83,3 +83,29 @@ def test_other_prompts_and_seeds_and_scales_give_other_images(server):
         for change in ({}, {"prompt": "a blue square"}, {"seed": 12}, {"true_cfg_scale": 8.0}, {"negative_prompt": "x"})
     ]
     assert all(np.abs(images[0] - other).max() > 1e-2 for other in images[1:])
+
+
+@pytest.mark.parametrize(("start", "end"), [(0.0, 0.5), (0.4, 1.0), (0.25, 0.75), (0.0, 0.0)])
+def test_guidance_in_a_part_of_the_steps_equals_diffusers(server, pipeline, start, end):
+    """diffusers' pipeline guides in every step: where the two branches are equal, guidance has no effect."""
+    steps, scale, calls, conditional = 8, 6.0, [], []
+
+    def unguided_outside(_module, _inputs, output):
+        step, is_negative = divmod(len(calls), 2)
+        calls.append(step)
+        if not is_negative:
+            conditional[:] = [output]
+            return output
+        return output if int(start * steps) <= step < int(end * steps) else conditional[0]
+
+    case = {"negative_prompt": "blurry", "true_cfg_scale": scale, "num_inference_steps": steps}
+    hook = pipeline.transformer.register_forward_hook(unguided_outside)
+    try:
+        expected = reference(pipeline, "a cat", seeds=[3], **case)
+    finally:
+        hook.remove()
+    outputs = ("image", "used_true_cfg_scale")
+    answer = ask(server, "a cat", seed=3, cfg_start=start, cfg_end=end, outputs=outputs, **case)
+    assert len(calls) == 2 * steps
+    assert_same(answer["image"], expected)
+    assert answer["used_true_cfg_scale"][0, 0] == (scale if start < end else 1)

@@ -14,20 +14,10 @@ import tritonclient.grpc as grpcclient
 import tritonclient.http as httpclient
 from numpy.typing import NDArray
 
-DTYPES: dict[str, tuple[str, Any]] = {
-    "prompt": ("BYTES", np.object_),
-    "negative_prompt": ("BYTES", np.object_),
-    "height": ("INT32", np.int32),
-    "width": ("INT32", np.int32),
-    "num_inference_steps": ("INT32", np.int32),
-    "true_cfg_scale": ("FP32", np.float32),
-    "seed": ("INT64", np.int64),
-    "sigmas": ("FP32", np.float32),
-    "preview_every": ("INT32", np.int32),
-    "input_image": ("BYTES", np.object_),
-    "mask_image": ("BYTES", np.object_),
-    "strength": ("FP32", np.float32),
-}
+from qwen_image_contract import INPUTS
+
+NUMPY = {"BYTES": np.object_, "INT32": np.int32, "INT64": np.int64, "FP32": np.float32}
+DTYPES: dict[str, tuple[str, Any]] = {each.name: (each.datatype, NUMPY[each.datatype]) for each in INPUTS}
 KINDS = {"b1": "BOOL", "u1": "UINT8", "i4": "INT32", "i8": "INT64", "f4": "FP32", "O8": "BYTES"}
 USED = ("used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height")
 Outputs = dict[str, NDArray[Any]]
