@@ -21,6 +21,7 @@ from build.command_line import ENGINES_HELP, checkpoint_parser, opened_checkpoin
 from build.compiled import Compiled, checked, find_manifests
 from build.contract_config import contract_values
 from build.options import add_repository_options, chosen_profile, picked, profile_chooser
+from build.server_info import server_info
 from build.settings import PROFILES, Settings
 from build.staging import staged
 from qwen_image.checkpoint import Checkpoint
@@ -111,6 +112,7 @@ def template_values(checkpoint: Checkpoint, settings: Settings, limits: Limits, 
         "prompt_embeds_dim": checkpoint.prompt_embeds_dim,
         "token_channels": checkpoint.token_channels,
         "latent_channels": checkpoint.family.latent_channels,
+        "server_info": server_info(checkpoint, settings, limits),
     }
     return {name: str(value) for name, value in values.items()}
 

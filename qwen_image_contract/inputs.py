@@ -208,6 +208,18 @@ INPUTS = (
         only_streams=True,
         same_in_all_rows=True,
         default=1,
+        range_text="0 or more: the image is decoded after every so many steps and after the last; 0 decodes none",
+        travel=Travel.AS_SENT,
+    ),
+    Input(
+        name="num_previews",
+        datatype="INT32",
+        about="previews, evenly spaced, beside the last image",
+        only_streams=True,
+        same_in_all_rows=True,
+        default_text="none: preview_every counts",
+        range_text="0 or more, in place of preview_every: the image is decoded after so many steps, evenly spaced, and "
+        "after the last",
         travel=Travel.AS_SENT,
     ),
 )

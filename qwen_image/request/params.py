@@ -65,21 +65,27 @@ def validated(params: GenerationParams, limits: Limits, family: Family = QWEN_IM
     return params
 
 
+def check_previews(preview_every: int | None, num_previews: int | None) -> None:
+    """The inputs of a stream of these names; None was left out."""
+    if preview_every is not None and num_previews is not None:
+        raise InvalidRequest(
+            f"preview_every={preview_every} and num_previews={num_previews} both say when to decode: send one of them"
+        )
+    if preview_every is not None and preview_every < 0:
+        raise InvalidRequest(
+            f"preview_every={preview_every} must be 0 or more: 0 for no pictures, n for one after every n-th step and "
+            "the last"
+        )
+    if num_previews is not None and num_previews < 0:
+        raise InvalidRequest(f"num_previews={num_previews} must be 0 or more: previews before the last image")
+
+
 def image_tokens(limits: Limits, family: Family) -> tuple[int, int]:
     """The fewest and the most transformer tokens that an image within the limits has."""
     multiple = family.size_multiple
     alone = min(limits.max_pixels, limits.max_side**2)
     most = max(alone, limits.max_pixels_with_pictures) if family.edit else alone
     return (-(-limits.min_side // multiple)) ** 2, most // multiple**2
-
-
-def validated_preview_every(value: int) -> int:
-    """The streaming input of this name: 0 decodes no picture, n one after every n-th step and after the last."""
-    if value < 0:
-        raise InvalidRequest(
-            f"preview_every={value} must be 0 or more: 0 for no pictures, n for one after every n-th step and the last"
-        )
-    return value
 
 
 def _check_text(name: str, text: str | None, limits: Limits) -> None:

@@ -15,6 +15,7 @@ from qwen_image.images import packed_bytes, unpacked
 from qwen_image.request.deadline import Deadline
 from qwen_image.request.grants import ONLY_FROM_INSIDE, Cost, Grants
 from qwen_image.sampling.guidance import guided_steps
+from qwen_image.sampling.previews import Previews
 from qwen_image.serving.granted import checked_costs
 from qwen_image.serving.tensors import array, optional_array
 from qwen_image_contract import INPUTS, Travel, default_of
@@ -76,7 +77,7 @@ class Job:
     height: int
     images: tuple[Image, ...]
     wanted: frozenset[str]  # names of the outputs; of an ensemble, all, whatever its caller asked for
-    preview_every: int  # steps, streaming only; 0: no previews
+    previews: Previews  # streams only
     decoder_inputs: Mapping[str, NDArray[np.uint8]]  # what the VAE puts back into the pictures
     deadline: Deadline
 
@@ -118,7 +119,7 @@ def read_job(request: Any, checkpoint: Checkpoint, grants: Grants) -> Job:
         height=height,
         images=images,
         wanted=wanted,
-        preview_every=_preview_every(request),
+        previews=_previews(request),
         decoder_inputs=_decoder_inputs(request),
         deadline=Deadline(request.timeout(), 0 if deadline_ns is None else int(deadline_ns[0, 0])),
     )
@@ -140,9 +141,12 @@ def _decoder_inputs(request: Any) -> dict[str, NDArray[np.uint8]]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _preview_every(request: Any) -> int:
-    given = optional_array(request, "preview_every")
-    return int(default_of("preview_every")) if given is None else int(given[0, 0])
+def _previews(request: Any) -> Previews:
+    every, number = (optional_array(request, name) for name in ("preview_every", "num_previews"))
+    return Previews(
+        every=int(default_of("preview_every")) if every is None else int(every[0, 0]),
+        number=None if number is None else int(number[0, 0]),
+    )
 
 
 def _states(request: Any, name: str, row: int) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qwen_image.errors import InvalidRequest
-from qwen_image.request.params import GenerationParams, validated_preview_every
+from qwen_image.request.params import GenerationParams, check_previews
 from qwen_image.serving.backend import ModelSettings
 from qwen_image.serving.input_images import PictureReader, RowPictures
 from qwen_image.serving.tensors import optional_array, text_column
@@ -34,17 +34,22 @@ def refuse_unknown_parameters(request: Any) -> None:
         )
 
 
-def check_preview_every(request: Any) -> None:
-    """Of a stream. The sampler reads it where it came from; here a request that it can't serve ends at once."""
-    given = optional_array(request, "preview_every")
+def check_stream_inputs(request: Any) -> None:
+    """The sampler reads them where they came from; here a request that it can't serve ends at once."""
+    given = {name: _shared_value(request, name) for name in ("preview_every", "num_previews")}
+    check_previews(**given)
+
+
+def _shared_value(request: Any, name: str) -> int | None:
+    given = optional_array(request, name)
     if given is None:
-        return
+        return None
     if len(np.unique(given)) > 1:
         raise InvalidRequest(
-            f"preview_every differs between rows ({', '.join(map(str, given.reshape(-1)))}): rows of one request are "
+            f"{name} differs between rows ({', '.join(map(str, given.reshape(-1)))}): rows of one request are "
             "answered together, so they share it; send other values as requests of their own"
         )
-    validated_preview_every(int(given[0, 0]))
+    return int(given[0, 0])
 
 
 def read_params(request: Any, pictures: Sequence[RowPictures], reader: PictureReader) -> list[GenerationParams]:

@@ -164,9 +164,7 @@ class SamplerModel:
 
     async def _preview(self, job: Job, states: list[State]) -> NDArray[Any]:
         """(B, height, width, 3) pixels; (B, 0, 0, 3) after a step that nobody wants to see."""
-        is_last = all(state.step == steps for state, steps in zip(states, job.step_counts, strict=True))
-        is_due = job.preview_every and max(state.step for state in states) % job.preview_every == 0
-        if not (is_due or (is_last and job.preview_every)):
+        if not job.previews.is_due(max(state.step for state in states), max(job.step_counts)):
             return np.zeros((len(states), 0, 0, 3), np.uint8)
         latents = self._unpacked(job, [state.predicted for state in states])
         (image,) = await call("vae_decoder", {"latents": latents, **job.decoder_inputs}, ["image"], job.request_id)

@@ -17,7 +17,7 @@ from qwen_image.serving.granted import grant_column, grants_of_this_server
 from qwen_image.serving.input_images import PictureReader
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.preprocessed_images import picture_outputs
-from qwen_image.serving.public_request import check_preview_every, limits_from, read_params, refuse_unknown_parameters
+from qwen_image.serving.public_request import check_stream_inputs, limits_from, read_params, refuse_unknown_parameters
 from qwen_image.serving.shared_memory import check_shared_memory
 from qwen_image.serving.tensors import array, response, strings
 from qwen_image_contract import INPUTS, Travel
@@ -53,7 +53,7 @@ class ValidatorModel:
     def _outputs(self, request: Any) -> dict[str, NDArray[Any]]:
         deadline = Deadline.from_now(request.timeout())
         refuse_unknown_parameters(request)
-        check_preview_every(request)
+        check_stream_inputs(request)
         pictures = self._pictures.read(request, len(array(request, "prompt")))
         rows = [
             validated(params, self._limits, self._family) for params in read_params(request, pictures, self._pictures)

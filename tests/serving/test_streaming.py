@@ -62,6 +62,19 @@ def test_pictures_are_decoded_as_often_as_asked(server, preview_every, decoded):
     assert [frame["step"].item() for frame in frames if frame["image"].size] == decoded
 
 
+@pytest.mark.parametrize(("num_previews", "decoded"), [(0, [6]), (1, [3, 6]), (2, [2, 4, 6]), (9, [1, 2, 3, 4, 5, 6])])
+def test_so_many_previews_are_spaced_evenly(server, num_previews, decoded):
+    frames = list(stream(server, "a star", num_inference_steps=6, num_previews=num_previews, **RECIPE))
+    assert [step for step, frame in enumerate(frames, start=1) if frame["image"].size] == decoded
+
+
 def test_a_negative_preview_every_is_refused(server):
     with pytest.raises(InferenceServerException, match=r"preview_every=-1 must be 0 or more"):
         list(stream(server, "a star", preview_every=-1))
+    with pytest.raises(InferenceServerException, match=r"num_previews=-1 must be 0 or more"):
+        list(stream(server, "a star", num_previews=-1))
+
+
+def test_two_ways_to_say_when_to_decode_are_refused(server):
+    with pytest.raises(InferenceServerException, match=r"preview_every=1 and num_previews=2 both say when to decode"):
+        list(stream(server, "a star", preview_every=1, num_previews=2))

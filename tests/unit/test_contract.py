@@ -21,6 +21,7 @@ from qwen_image_contract import Limits
 from tests.unit.source import MODELS, SERVING, attributes, calls, constants, function, keys_of, settings_read
 
 SAMPLERS = ("sampler", "sampler_stream")
+STREAMED = ("preview_every", "num_previews")  # inputs that only streams have
 BEHIND_ENSEMBLES = (*SAMPLERS, "text_encoder", "dit", "vae_decoder", "vae_encoder")
 PYTHON_MODELS = (*BEHIND_ENSEMBLES, "validator", "qwen_image_cancel")
 
@@ -122,7 +123,8 @@ def inputs_of(config: Any) -> dict[str, Any]:
 def test_the_public_inputs_are_the_parameters_of_an_image_and_its_pictures(configs, family, ensemble):
     found = inputs_of(configs[ensemble])
     if ensemble.endswith("_stream"):
-        assert found.pop("preview_every") == ("TYPE_INT32", [1], True)
+        for name in STREAMED:
+            assert found.pop(name) == ("TYPE_INT32", [1], True)
     assert found == PUBLIC_INPUTS | PICTURE_INPUTS[family]
     parameters = {each.name for each in fields(GenerationParams)} - {"strength", "reference_pixels"}
     assert PUBLIC_INPUTS.keys() == parameters
@@ -130,7 +132,7 @@ def test_the_public_inputs_are_the_parameters_of_an_image_and_its_pictures(confi
 
 def test_the_validator_takes_the_public_inputs_of_every_family(configs):
     pictures = {name: (*each[:2], True) for inputs in PICTURE_INPUTS.values() for name, each in inputs.items()}
-    streamed = {"preview_every": ("TYPE_INT32", [1], True)}
+    streamed = dict.fromkeys(STREAMED, ("TYPE_INT32", [1], True))
     assert inputs_of(configs["validator"]) == PUBLIC_INPUTS | pictures | streamed
 
 
@@ -208,7 +210,7 @@ def test_both_ensembles_are_the_same_up_to_the_sampler(configs, family):
     plain, stream = (configs[f"{family}{suffix}"].ensemble_scheduling.step for suffix in ("", "_stream"))
     assert [step.model_name for step in plain] == ["validator", "text_encoder", "sampler", "vae_decoder"]
     assert [step.model_name for step in stream] == ["validator", "text_encoder", "sampler_stream"]
-    only_streamed = {"preview_every", "kept_image"}
+    only_streamed = {*STREAMED, "kept_image"}
     for one, other in zip(plain, stream, strict=False):
         assert dict(one.input_map) == {key: each for key, each in other.input_map.items() if key not in only_streamed}
     for one, other in zip(plain[:2], stream[:2], strict=True):
@@ -224,7 +226,7 @@ def test_the_samplers_outputs_are_the_names_in_its_code(configs):
 @pytest.mark.parametrize("model", SAMPLERS)
 def test_the_samplers_inputs_are_the_names_in_its_code(configs, model):
     inputs = by_name(configs[model].input)
-    functions = ("read_job", "_preview_every", "_decoder_inputs")
+    functions = ("read_job", "_previews", "_decoder_inputs")
     read = set().union(*(constants(function(SERVING / "job.py", name)) for name in functions))
     read |= attributes(SERVING / "job.py", "Image")  # the numbers of a row, each read by its name
     assert {name for name in inputs if not name.endswith("_mask")} - {"grant"} <= read
@@ -234,7 +236,7 @@ def test_the_samplers_inputs_are_the_names_in_its_code(configs, model):
 
 def test_both_samplers_take_the_same(configs):
     plain, stream = (configs[model] for model in SAMPLERS)
-    assert list(plain.input) == [each for each in stream.input if each.name not in ("preview_every", "kept_image")]
+    assert list(plain.input) == [each for each in stream.input if each.name not in (*STREAMED, "kept_image")]
     assert plain.max_batch_size == stream.max_batch_size
 
 
