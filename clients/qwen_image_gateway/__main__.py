@@ -7,12 +7,12 @@ import sys
 
 from qwen_image_gateway.app import create_app
 from qwen_image_gateway.arguments import read_arguments
-from qwen_image_gateway.connections import Connections, serve
+from qwen_image_gateway.server import Connections, serve
 from qwen_image_gateway.settings import SettingsError
 
 
 def main() -> int:
-    """Serves until Ctrl-C or SIGTERM; requests in work are finished first."""
+    """Serves until Ctrl-C or SIGTERM; requests in flight are finished first."""
     try:
         settings, address = read_arguments()
         app = create_app(settings)
@@ -20,8 +20,7 @@ def main() -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
-    connections = Connections(settings.header_timeout_s, settings.max_connections, settings.max_connections_of_address)
-    serve(app, address.host, address.port, stop_s=settings.stop_s, connections=connections)
+    serve(app, address.host, address.port, stop_s=settings.stop_s, connections=Connections.from_settings(settings))
     return 0
 
 

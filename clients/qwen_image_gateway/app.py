@@ -9,35 +9,31 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.middleware.cors import CORSMiddleware
 
-from qwen_image_gateway.documents import completed
-from qwen_image_gateway.error_answers import answer_errors
-from qwen_image_gateway.keys import Keys, KeysAsked
-from qwen_image_gateway.limits import Limits
-from qwen_image_gateway.metrics import Metrics
-from qwen_image_gateway.observing import REQUEST_ID, Observed
-from qwen_image_gateway.origins import SameOrigin
-from qwen_image_gateway.page import mount_page
-from qwen_image_gateway.routes import chat, health, images, models
-from qwen_image_gateway.service import Service
-from qwen_image_gateway.settings import GatewaySettings
-from qwen_image_gateway.tracing import Tracing
-from qwen_image_gateway.triton import Triton, address_of
+from qwen_image_gateway.backend import Service, Triton, parse_url
+from qwen_image_gateway.errors import add_error_handlers
+from qwen_image_gateway.middleware.access import ApiKeyMiddleware, ApiKeys, SameOriginMiddleware
+from qwen_image_gateway.middleware.concurrency_limit import ConcurrencyLimitMiddleware
+from qwen_image_gateway.middleware.request_log import REQUEST_ID, RequestLogMiddleware
+from qwen_image_gateway.openapi import document_app
+from qwen_image_gateway.routes import router
+from qwen_image_gateway.schemas import METRICS
+from qwen_image_gateway.settings import GatewaySettings, SettingsError
+from qwen_image_gateway.telemetry import GatewayMetrics, Tracing
 
 _log = logging.getLogger("qwen_image_gateway")
 
 
 def create_app(settings: GatewaySettings) -> FastAPI:
-    """The application; it connects to Triton when it is first asked.
+    """The application. It connects to Triton at the first request.
 
     Raises:
         SettingsError: the settings can't be used here.
     """
-    address_of(settings.url)
-    keys = None if settings.api_keys is None else Keys(settings.api_keys)
-    tracing, metrics = Tracing.to(settings.otlp_endpoint), Metrics()
+    parse_url(settings.url)
+    keys = None if settings.api_keys is None else ApiKeys(settings.api_keys)
+    tracing, metrics = Tracing.to_endpoint(settings.otlp_endpoint), GatewayMetrics()
     app = FastAPI(
         title="Qwen-Image gateway",
         version="0.1.0",
@@ -45,25 +41,24 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         redoc_url=None,
         lifespan=_lifespan(settings, tracing),
     )
-    for routes in (images, chat, models, health):
-        app.include_router(routes.router)
-    app.add_route("/metrics", metrics.answer, methods=["GET"], include_in_schema=False)
-    answer_errors(app, settings.retry_after_s)
-    _document(app, settings)
+    app.include_router(router)
+    app.add_route(METRICS, metrics.respond, methods=["GET"], include_in_schema=False)
+    add_error_handlers(app, settings.retry_after_s)
+    document_app(app, settings)
     _add_middleware(app, settings, keys, metrics)
-    tracing.watch(app)
+    tracing.instrument(app)
     if settings.page:
-        mount_page(app, settings)
+        _mount_page(app, settings)
     return app
 
 
-def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: Keys | None, metrics: Metrics) -> None:
+def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: ApiKeys | None, metrics: GatewayMetrics) -> None:
     """From the innermost to the outermost."""
-    app.add_middleware(Limits, settings=settings)
+    app.add_middleware(ConcurrencyLimitMiddleware, settings=settings)
     if keys is not None:
-        app.add_middleware(KeysAsked, keys=keys, retry_after_s=settings.retry_after_s)
+        app.add_middleware(ApiKeyMiddleware, keys=keys, retry_after_s=settings.retry_after_s)
     app.add_middleware(
-        SameOrigin,
+        SameOriginMiddleware,
         hosts=settings.allowed_hosts or ("*",),
         origins=settings.cors_origins,
         retry_after_s=settings.retry_after_s,
@@ -73,11 +68,14 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings, keys: Keys | None, 
             CORSMiddleware,
             allow_origins=settings.cors_origins,
             allow_methods=["GET", "POST"],
-            allow_headers=["*"],  # OpenAI's own client for browsers sends a dozen; it is the origin that is checked
+            allow_headers=["*"],  # OpenAI's own client for browsers sends a dozen; the origin is what is checked
             expose_headers=[REQUEST_ID, "retry-after"],
         )
     app.add_middleware(
-        Observed, metrics=metrics, retry_after_s=settings.retry_after_s, log_addresses=settings.log_addresses
+        RequestLogMiddleware,
+        metrics=metrics,
+        retry_after_s=settings.retry_after_s,
+        log_addresses=settings.log_addresses,
     )
 
 
@@ -85,7 +83,7 @@ def _lifespan(settings: GatewaySettings, tracing: Tracing) -> Any:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         triton = Triton(settings, tracing)
-        app.state.service = Service(settings, triton, began_s=int(time.time()))
+        app.state.service = Service(settings, triton, started_s=int(time.time()))
         _log.info("asking Triton at %s", settings.url)
         try:
             yield
@@ -96,12 +94,18 @@ def _lifespan(settings: GatewaySettings, tracing: Tracing) -> Any:
     return lifespan
 
 
-def _document(app: FastAPI, settings: GatewaySettings) -> None:
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            guidance = f"Guidance is {settings.default_guidance} where a request sends no negative prompt and no scale."
-            document = get_openapi(title=app.title, version=app.version, description=guidance, routes=app.routes)
-            app.openapi_schema = completed(document, has_keys=settings.api_keys is not None)
-        return app.openapi_schema
+def _mount_page(app: FastAPI, settings: GatewaySettings) -> None:
+    """Adds the page, which needs more packages than the gateway does.
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    Raises:
+        SettingsError: they aren't installed.
+    """
+    try:
+        import qwen_image_page
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in ("gradio", "qwen_image_page"):
+            raise
+        raise SettingsError(
+            f"the page needs {error.name}, which isn't installed: pip install '.[gateway,page]' in its source"
+        ) from error
+    qwen_image_page.mount(app, settings.url, default_guidance=settings.default_guidance)

@@ -1,4 +1,4 @@
-"""The command line and the environment: one option a setting, each default read from the settings."""
+"""The command line and the environment: one option per setting, with the default from the settings."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qwen_image_client.integration import ON_OFF, VERSION
-from qwen_image_gateway.origins import hosts_for
+from qwen_image_gateway.middleware.access import allowed_hosts_for
 from qwen_image_gateway.settings import GatewaySettings, SettingsError
 
 PREFIX = "QWEN_IMAGE_GATEWAY_"
 _SETTINGS = GatewaySettings()
-_SEVERAL = ("--served-model-name", "--cors-origin", "--allowed-host")
+_REPEATABLE = ("--served-model-name", "--cors-origin", "--allowed-host")
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where the gateway listens."""
 
     host: str = "127.0.0.1"
     port: int = 8080
 
 
-def read_arguments(arguments: Sequence[str] | None = None) -> tuple[GatewaySettings, Address]:
-    """What the command line asks for.
+def read_arguments(arguments: Sequence[str] | None = None) -> tuple[GatewaySettings, ListenAddress]:
+    """The settings and the address from the command line and the environment.
 
     Raises:
-        SettingsError: settings that can't be used.
+        SettingsError: the settings can't be used.
     """
     typed = list(sys.argv[1:] if arguments is None else arguments)
     given = vars(_parser().parse_args([*_from_environment(typed), *typed]))
-    address = Address(given.pop("host"), given.pop("port"))
+    address = ListenAddress(given.pop("host"), given.pop("port"))
     several = {name: tuple(given[name] or ()) for name in ("cors_origins", "served_model_names", "allowed_hosts")}
-    several["allowed_hosts"] = hosts_for(address.host, several["allowed_hosts"])
+    several["allowed_hosts"] = allowed_hosts_for(address.host, several["allowed_hosts"])
     return GatewaySettings(**{**given, **several}), address
 
 
-def variable_of(flag: str) -> str:
-    """The environment's name of an option."""
+def environment_name(flag: str) -> str:
+    """The environment variable of an option."""
     return PREFIX + flag.removeprefix("--").replace("-", "_").upper()
 
 
 def _from_environment(typed: Sequence[str]) -> list[str]:
-    """The options that are set there and not typed.
+    """The options that the environment sets and the command line doesn't.
 
     Raises:
-        SettingsError: a switch is set to what is neither yes nor no.
+        SettingsError: the value of a switch is neither yes nor no.
     """
     found: list[str] = []
     for action in _parser()._actions:
         flag = action.option_strings[-1]
-        value = os.environ.get(variable_of(flag), "")
-        if action.default == argparse.SUPPRESS or not value:  # --help and --version are no settings
+        value = os.environ.get(environment_name(flag), "")
+        if action.default == argparse.SUPPRESS or not value:  # --help and --version aren't settings
             continue
         if any(each == flag or each.startswith(f"{flag}=") for each in typed):
             continue
         if action.nargs == 0:
-            found += [flag] if _is_on(variable_of(flag), value) else []
+            found += [flag] if _is_on(environment_name(flag), value) else []
         else:
-            values = value.split(",") if flag in _SEVERAL else [value]
+            values = value.split(",") if flag in _REPEATABLE else [value]
             found += [f"{flag}={each.strip()}" for each in values]
     return found
 
@@ -78,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="qwen-image-gateway",
         description="OpenAI's images API in front of Qwen-Image on Triton.",
-        epilog=f"Each option may be set in the environment instead, --max-requests as {variable_of('--max-requests')}, "
-        "several values with commas between them.",
+        epilog="Each option may be set in the environment instead, --max-requests as "
+        f"{environment_name('--max-requests')}, several values with commas between them.",
         allow_abbrev=False,
     )
 
@@ -90,8 +90,8 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(flag, help=help_text + known, default=default, **options)  # type: ignore[arg-type]
 
     add("--url", "Triton's gRPC host:port; it may come up later", _SETTINGS.url)
-    add("--host", "the address to listen on; 0.0.0.0 for every interface", Address().host)
-    add("--port", "the port to listen on", Address().port, type=int)
+    add("--host", "the address to listen on; 0.0.0.0 for every interface", ListenAddress().host)
+    add("--port", "the port to listen on", ListenAddress().port, type=int)
     add("--api-keys", "a file of keys, one a line, # begins a comment; without it nobody needs one", None, type=Path)
     add(
         "--served-model-name",

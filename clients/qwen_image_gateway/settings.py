@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qwen_image_client.integration import DEFAULT_GUIDANCE, DEFAULT_TIMEOUT_S, OnOff
-from qwen_image_gateway.connections import Connections
 
 MIB = 1024**2
 
@@ -32,33 +31,35 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """One gateway's.
+    """The settings of one gateway.
 
     Attributes:
         url: Triton's gRPC host:port. The server may come up later.
-        api_keys: a file of keys, one a line, lines that begin with # left out; None: everybody may ask.
-        served_model_names: other names that callers may give the model, as an OpenAI client's `model`.
-        default_guidance: whether a request is guided that sends neither a negative prompt nor a scale.
-        max_requests: image requests in work or being read at one time; one more is answered 429 at once.
-        max_json_bytes: of the body of a request without pictures.
-        max_upload_bytes: of the body of a request with pictures.
-        max_picture_pixels: of one picture that is sent, told by its header before it is decoded.
-        max_bytes_in_work: of pictures in work, each counted once for every picture that is made of it, since it is sent
-            as often. A request beyond it is answered 429, and 413 if it alone is over.
-        body_timeout_s: how long a body may take to come.
-        write_timeout_s: how long a caller may take to read 256 KiB of its answer, before the connection is closed.
-        timeout_s: after which a request is answered 504, and its work in Triton ended.
-        retry_after_s: what a 429 and a 503 tell the caller to wait.
-        keep_alive_s: after which a stream without an event sends a comment, so that no proxy thinks it dead.
-        stop_s: how long requests in work have to end when the gateway is told to stop.
-        cors_origins: web pages of which origins may ask, "*" for all; none may if it is empty.
-        allowed_hosts: names that the gateway may be asked under, "*" for all; empty: loopback's own where it listens on
-            loopback alone, else all.
-        header_timeout_s: how long a request's headers may take.
-        max_connections, max_connections_of_address: at one time; beyond it one that waits for a request is closed.
-        log_addresses: whether the log has callers' addresses.
-        otlp_endpoint: where traces are sent, by OTLP over HTTP; None: none are made.
-        page: whether to serve the page to play on, too, under /page.
+        api_keys: a file of keys, one a line, lines that begin with # are comments; None: no key is needed.
+        served_model_names: other names of the model that callers may send as `model`.
+        default_guidance: whether a request with neither a negative prompt nor a scale is guided.
+        max_requests: image requests at one time, from reading the body to sending the response; one more is answered
+            429 at once.
+        max_json_bytes: of the body of a request without images.
+        max_upload_bytes: of the body of a request with images.
+        max_picture_pixels: of one input image, read from its header before it is decoded.
+        max_bytes_in_work: of the input images of all requests in flight, each counted once for every image generated
+            from it, since it is sent as often. A request beyond it is answered 429, or 413 if it is over by itself.
+        body_timeout_s: for the client to send its body.
+        write_timeout_s: for the client to read 256 KiB of its response; then the connection is closed.
+        timeout_s: for a request; then it is answered 504 and cancelled in Triton.
+        retry_after_s: the `retry-after` of a 429 and a 503.
+        keep_alive_s: after so long without an event a stream sends a comment, so that no proxy closes it.
+        stop_s: for requests in flight when the gateway is stopped.
+        cors_origins: origins whose web pages may send requests, "*" for all; empty: none.
+        allowed_hosts: values of the header `host` that are accepted, "*" for all; empty: loopback's names where the
+            gateway listens on loopback alone, else all.
+        header_timeout_s: for the client to send a request's headers.
+        max_connections, max_connections_of_address: at one time, in all and from one address; beyond it a connection
+            that waits for a request is closed.
+        log_addresses: whether the log has clients' addresses.
+        otlp_endpoint: where spans are sent by OTLP over HTTP; None: no spans.
+        page: whether the demo page is served under /page.
     """
 
     url: str = "localhost:8001"
@@ -78,9 +79,9 @@ class GatewaySettings:
     stop_s: int = 30
     cors_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
-    header_timeout_s: float = Connections().header_s
-    max_connections: int = Connections().most
-    max_connections_of_address: int = Connections().most_of_address
+    header_timeout_s: float = 10.0
+    max_connections: int = 512
+    max_connections_of_address: int = 256
     log_addresses: bool = False
     otlp_endpoint: str | None = None
     page: bool = False

@@ -8,8 +8,9 @@ import fastapi
 
 from qwen_image_client import InvalidRequest
 from qwen_image_client.integration import DEFAULT_GUIDANCE, ON_OFF
-from qwen_image_gateway.connections import Connections, serve
-from qwen_image_gateway.origins import SameOrigin, hosts_for
+from qwen_image_gateway import GatewaySettings
+from qwen_image_gateway.middleware.access import SameOriginMiddleware, allowed_hosts_for
+from qwen_image_gateway.server import Connections, serve
 from qwen_image_page import mount
 
 _LEAVE_S = 1  # that browsers have to close their connections
@@ -37,8 +38,8 @@ def main() -> None:
         mount(app, options.url, default_guidance=options.default_guidance)
     except InvalidRequest as error:
         parser.error(error.message)
-    app.add_middleware(SameOrigin, hosts=hosts_for(options.host, options.allowed_host), origins=())
-    serve(app, options.host, options.port, stop_s=_LEAVE_S, connections=Connections())
+    app.add_middleware(SameOriginMiddleware, hosts=allowed_hosts_for(options.host, options.allowed_host), origins=())
+    serve(app, options.host, options.port, stop_s=_LEAVE_S, connections=Connections.from_settings(GatewaySettings()))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ import httpx
 import openai
 import pytest
 
-from qwen_image_gateway.keys import Keys
-from qwen_image_gateway.origins import hosts_for
+from qwen_image_gateway.middleware.access import ApiKeys, allowed_hosts_for
 from qwen_image_gateway.settings import SettingsError
 from tests.gateway.running import gateway_over
 
@@ -140,7 +139,7 @@ def test_on_loopback_it_is_asked_under_loopbacks_names_alone(gateway):
     ],
 )
 def test_other_addresses_are_asked_under_any_name_unless_some_are_given(address, allowed, hosts):
-    assert hosts_for(address, allowed) == hosts
+    assert allowed_hosts_for(address, allowed) == hosts
 
 
 def test_the_log_names_the_field_that_was_refused_and_callers_addresses_only_where_asked(gateway, locked):
@@ -158,36 +157,36 @@ def test_the_log_names_the_field_that_was_refused_and_callers_addresses_only_whe
 def test_keys_are_read_again_when_their_file_changes(tmp_path):
     file = tmp_path / "keys"
     file.write_text("old\n")
-    keys = Keys(file)
+    keys = ApiKeys(file)
     file.write_text("new\n")
     os.utime(file, ns=(0, 0))
-    assert keys.know("new")
-    assert not keys.know("old")
+    assert keys.is_valid("new")
+    assert not keys.is_valid("old")
 
 
 def test_keys_stay_as_they_were_when_their_file_is_damaged(tmp_path):
     file = tmp_path / "keys"
     file.write_text("old\n")
-    keys = Keys(file)
+    keys = ApiKeys(file)
     file.write_text("# none\n")
-    assert keys.know("old")
+    assert keys.is_valid("old")
     file.unlink()
-    assert keys.know("old")
+    assert keys.is_valid("old")
 
 
 def test_keys_that_could_not_be_read_are_read_once_they_can(tmp_path, caplog):
     file = tmp_path / "keys"
     file.write_text("old\n")
-    keys = Keys(file)
+    keys = ApiKeys(file)
     file.write_text("")
     os.utime(file, ns=(0, 0))
-    assert keys.know("old")
-    assert keys.know("old")
+    assert keys.is_valid("old")
+    assert keys.is_valid("old")
     assert len(caplog.records) == 1, "it isn't said with every request"
     file.write_bytes(b"new\n")
     os.utime(file, ns=(0, 0))
-    assert keys.know("new")
-    assert not keys.know("old")
+    assert keys.is_valid("new")
+    assert not keys.is_valid("old")
 
 
 @pytest.mark.parametrize("content", [None, "", "# nothing\n", "\n"])
@@ -196,4 +195,4 @@ def test_a_file_without_a_key_is_refused_at_the_start(tmp_path, content):
     if content is not None:
         file.write_text(content)
     with pytest.raises(SettingsError, match="API keys"):
-        Keys(file)
+        ApiKeys(file)

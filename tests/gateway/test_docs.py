@@ -14,8 +14,8 @@ from PIL import Image
 
 from qwen_image_gateway.arguments import read_arguments
 from qwen_image_gateway.errors import CODES
-from qwen_image_gateway.fields import EditFields
-from qwen_image_gateway.origins import LOOPBACK
+from qwen_image_gateway.middleware.access import LOOPBACK
+from qwen_image_gateway.schemas import EditFields
 from qwen_image_gateway.settings import GatewaySettings, SettingsError
 
 PACKAGE = Path(__file__).resolve().parents[2] / "clients" / "qwen_image_gateway"
@@ -88,7 +88,7 @@ def test_every_flag_and_metric_that_it_names_exists():
     }
     others = {"--gateway", "--help", "--trace-config", "--checkpoint"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) <= known | others
-    metrics = (PACKAGE / "metrics.py").read_text()
+    metrics = (PACKAGE / "telemetry.py").read_text()
     assert all(name in metrics for name in re.findall(r"qwen_image_gateway_\w+", TEXT))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qwen_image_gateway.masks import grey_mask
+from qwen_image_gateway.requests.images import convert_mask
 from tests.pictures import png
 
 PAINT_LEFT = np.array([[255, 255, 0, 0]] * 4, np.uint8)
@@ -30,7 +30,7 @@ def transparent(mode: str, file_format: str = "PNG") -> bytes:
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
 def test_what_is_transparent_is_painted(mode):
-    with Image.open(io.BytesIO(grey_mask(transparent(mode)))) as mask:
+    with Image.open(io.BytesIO(convert_mask(transparent(mode)))) as mask:
         assert mask.mode == "L"
         assert np.array_equal(np.asarray(mask), PAINT_LEFT)
 
@@ -47,7 +47,7 @@ def test_what_is_transparent_is_painted(mode):
     ids=["grey", "opaque", "no picture", "damaged", "a format that Triton doesn't read"],
 )
 def test_what_has_no_transparency_or_can_not_be_read_is_left_as_it_is(content):
-    assert grey_mask(content) == content
+    assert convert_mask(content) == content
 
 
 def test_a_mask_of_a_phone_is_turned_upright():
@@ -57,6 +57,6 @@ def test_a_mask_of_a_phone_is_turned_upright():
     exif[0x0112] = 6  # shown turned by 90 degrees to the right
     buffer = io.BytesIO()
     image.save(buffer, "PNG", exif=exif)
-    with Image.open(io.BytesIO(grey_mask(buffer.getvalue()))) as mask:
+    with Image.open(io.BytesIO(convert_mask(buffer.getvalue()))) as mask:
         assert mask.size == (4, 2)
         assert mask.getpixel((3, 0)) == 255

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 import httpx
 import pytest
 
-from qwen_image_gateway.metrics import Metrics
-from qwen_image_gateway.observing import Observed
-from qwen_image_gateway.streaming import EventResponse
+from qwen_image_gateway.middleware.request_log import RequestLogMiddleware
+from qwen_image_gateway.sse import EventResponse
+from qwen_image_gateway.telemetry import GatewayMetrics
 from tests.gateway.running import Gateway, gateway_over
 from tests.gateway.samplers import of_samplers
 from tests.serving.raw import settled
@@ -70,8 +70,8 @@ async def test_a_mistake_of_ours_in_a_stream_is_an_error_event_and_counted_and_l
     async def app(scope, receive, send):
         await EventResponse(events(), keep_alive_s=15, timeout_s=60)(scope, receive, send)
 
-    metrics = Metrics()
-    transport = httpx.ASGITransport(Observed(app, metrics, retry_after_s=1))
+    metrics = GatewayMetrics()
+    transport = httpx.ASGITransport(RequestLogMiddleware(app, metrics, retry_after_s=1))
     async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as caller:
         answer = await caller.post(ROUTE)
     assert answer.status_code == 200

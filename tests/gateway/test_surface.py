@@ -18,7 +18,7 @@ import pytest
 
 from qwen_image_gateway import GatewaySettings, create_app
 from qwen_image_gateway.arguments import read_arguments
-from qwen_image_gateway.metrics import Metrics
+from qwen_image_gateway.telemetry import GatewayMetrics
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 PREFIX = "QWEN_IMAGE_GATEWAY_"
@@ -67,7 +67,7 @@ def settings_with(environment: dict[str, str]) -> dict[str, object]:
 
 def metrics() -> str:
     """The name, kind and help of each metric, and the labels that are there from the start."""
-    registry = Metrics().registry
+    registry = GatewayMetrics().registry
     samples = {
         (sample.name, *sorted(sample.labels.items()))
         for family in registry.collect()

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from qwen_image_gateway.arguments import read_arguments
-from qwen_image_gateway.keys import OPEN_PATHS
+from qwen_image_gateway.schemas import HEALTH_PATHS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "clients" / "gateway.Dockerfile"
@@ -122,4 +122,4 @@ def test_the_gateway_knows_every_option_of_the_command():
 def test_it_does_not_run_as_root_and_its_health_is_asked_where_no_key_is_needed():
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", instructions("USER")[-1])
     (asked,) = re.findall(r"127\.0\.0\.1:8080(/[\w/]*)", DOCKERFILE.read_text())
-    assert asked in OPEN_PATHS
+    assert asked in HEALTH_PATHS

@@ -1,4 +1,7 @@
-"""The fields of a request. One left out takes the server's default; one that isn't known is refused."""
+"""Requests as callers send them: paths and fields.
+
+A field that is left out takes the server's default; an unknown field is refused.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,24 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from qwen_image_client.integration import NO_GUIDANCE, OnOff, guidance_options
 from qwen_image_gateway.errors import invalid
 
+GENERATIONS = "/v1/images/generations"
+EDITS = "/v1/images/edits"
+CHAT = "/v1/chat/completions"
+IMAGE_PATHS = (GENERATIONS, EDITS, CHAT)
+MODELS = "/v1/models"
+METRICS = "/metrics"
+HEALTH_PATHS = ("/health", "/health/ready")  # need neither a key nor an allowed host
+
 OutputFormat = Literal["png", "jpeg", "webp"]
-LARGEST_SEED = 2**63 - 1
-LARGEST_INT32 = 2**31 - 1
-_ANSWERED_WITH_URLS = "dall-e-"  # where a request names no format
-
-
-def _known_format(value: object) -> object:
-    """Written as people write it: PNG, jpg."""
-    return {"jpg": "jpeg"}.get(value.lower(), value.lower()) if isinstance(value, str) else value
-
-
+MAX_SEED = 2**63 - 1
+MAX_INT32 = 2**31 - 1
 NO_EFFECT = "Accepted, without effect."
+_URL_MODELS = "dall-e-"  # models whose response_format is url unless the request says otherwise
+
+
+def _normalize_format(value: object) -> object:
+    """Accepts a format as people write it: PNG, jpg."""
+    return {"jpg": "jpeg"}.get(value.lower(), value.lower()) if isinstance(value, str) else value
 
 
 class Fields(BaseModel):
@@ -38,7 +47,7 @@ class Fields(BaseModel):
     response_format: Literal["b64_json", "url"] | None = Field(
         None, description="url answers with data URLs, and is the default of models named dall-e-*; else b64_json is."
     )
-    output_format: Annotated[OutputFormat, BeforeValidator(_known_format)] | None = Field(
+    output_format: Annotated[OutputFormat, BeforeValidator(_normalize_format)] | None = Field(
         None, description="png if left out."
     )
     output_compression: int | None = Field(
@@ -60,7 +69,7 @@ class Fields(BaseModel):
     negative_prompt: str | None = Field(
         None, description="What to steer away from; where guidance is on, a blank if left out."
     )
-    num_inference_steps: int | None = Field(None, ge=1, le=LARGEST_INT32, description="Denoising steps.")
+    num_inference_steps: int | None = Field(None, ge=1, le=MAX_INT32, description="Denoising steps.")
     true_cfg_scale: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Strength of the guidance: on over 1, off at 1 or less."
     )
@@ -68,17 +77,13 @@ class Fields(BaseModel):
         None, ge=0, allow_inf_nan=False, description="Another name of true_cfg_scale, which counts where both are sent."
     )
     seed: int | None = Field(
-        None, ge=0, le=LARGEST_SEED, description="Of the first picture; the next ones take the next numbers."
+        None, ge=0, le=MAX_SEED, description="Of the first picture; the next ones take the next numbers."
     )
 
     @property
-    def is_stream(self) -> bool:
-        return bool(self.stream)
-
-    @property
     def wants_url(self) -> bool:
-        """Who names a dall-e model and no format expects a URL, as OpenAI answers."""
-        default = "url" if (self.model or "").startswith(_ANSWERED_WITH_URLS) else "b64_json"
+        """OpenAI answers with a URL where a request names a dall-e model and no format; so does the gateway."""
+        default = "url" if (self.model or "").startswith(_URL_MODELS) else "b64_json"
         return (self.response_format or default) == "url"
 
     @property
@@ -86,13 +91,13 @@ class Fields(BaseModel):
         return self.output_format or "png"
 
     def guidance(self, default: OnOff) -> Mapping[str, Any]:
-        """The negative prompt and the scale as options of the SDK; `default` is for a request that has neither."""
+        """The negative prompt and the scale as the SDK's options; `default` applies to a request with neither."""
         scale = self.guidance_scale if self.true_cfg_scale is None else self.true_cfg_scale
         return guidance_options(self.negative_prompt, scale, default)
 
     @property
     def side_lengths(self) -> tuple[int, int] | None:
-        """Width and height; None where the server is to choose them."""
+        """Width and height in pixels; None: the server chooses."""
         if self.size is None or self.size == "auto":
             return None
         width, height = self.size.split("x")
@@ -111,8 +116,8 @@ class EditFields(Fields):
     )
 
 
-def check_together(fields: Fields) -> None:
-    """Refuses fields that say nothing together.
+def check_combinations(fields: Fields) -> None:
+    """Refuses fields that contradict each other.
 
     Raises:
         ApiError: which, and what to do.
@@ -131,9 +136,9 @@ def check_together(fields: Fields) -> None:
     if fields.stream and fields.response_format == "url":
         raise invalid("response_format=url in a stream: its events hold b64_json; leave it out", "response_format")
     last_seed = (fields.seed or 0) + (fields.n or 1) - 1
-    if last_seed > LARGEST_SEED:
+    if last_seed > MAX_SEED:
         raise invalid(
-            f"seed={fields.seed} with n={fields.n}: the last image would have seed {last_seed}, at most {LARGEST_SEED} "
+            f"seed={fields.seed} with n={fields.n}: the last image would have seed {last_seed}, at most {MAX_SEED} "
             "is taken",
             "seed",
         )

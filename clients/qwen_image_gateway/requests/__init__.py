@@ -1,0 +1,1 @@
+"""Requests: bodies read and checked, up to the `ImageRequest` that Triton gets."""
