@@ -1,4 +1,4 @@
-"""The page to play on: a Qwen-Image server in the browser."""
+"""The demo page: a Qwen-Image server in the browser."""
 
 from qwen_image_page.mounting import mount
 

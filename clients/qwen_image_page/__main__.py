@@ -13,7 +13,7 @@ from qwen_image_gateway.middleware.access import SameOriginMiddleware, allowed_h
 from qwen_image_gateway.server import Connections, serve
 from qwen_image_page import mount
 
-_LEAVE_S = 1  # that browsers have to close their connections
+_STOP_S = 1  # for browsers to close their connections
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     except InvalidRequest as error:
         parser.error(error.message)
     app.add_middleware(SameOriginMiddleware, hosts=allowed_hosts_for(options.host, options.allowed_host), origins=())
-    serve(app, options.host, options.port, stop_s=_LEAVE_S, connections=Connections.from_settings(GatewaySettings()))
+    serve(app, options.host, options.port, stop_s=_STOP_S, connections=Connections.from_settings(GatewaySettings()))
 
 
 if __name__ == "__main__":

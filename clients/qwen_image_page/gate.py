@@ -1,4 +1,4 @@
-"""What of gradio's routes is reached, by whom, and with what: gradio itself has many more, and trusts its callers."""
+"""Which of gradio's routes are open, to whom, and for what: gradio has many more, and trusts its callers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from qwen_image_page.settings import PageSettings
-from qwen_image_page.uploads import body_within, upload
+from qwen_image_page.uploads import limit_body, upload
 from qwen_image_page.visitors import Refused, Visitors
 
 COOKIE = "qwen_image_page"
@@ -28,10 +28,10 @@ _FILE = f"{_API}/file="
 _HEARTBEAT = f"{_API}/heartbeat/"
 
 
-class Gate:
-    """Middleware in front of gradio. What isn't named here is answered 404, and no URL that a caller sends is fetched.
+class GateMiddleware:
+    """Stands in front of gradio. Routes that aren't named here are answered 404, and no URL of a caller's is fetched.
 
-    What does work or keeps memory is for the sessions that are open, which a cookie ties to one browser.
+    Routes that do work or keep memory are for open sessions, which a cookie ties to one browser.
     """
 
     def __init__(self, app: ASGIApp, settings: PageSettings, folder: Path) -> None:
@@ -45,11 +45,11 @@ class Gate:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             try:
-                await self._pass(Request(scope, receive), send)
+                await self._route(Request(scope, receive), send)
             except Refused as refused:
                 await JSONResponse({"detail": str(refused)}, refused.status)(scope, receive, send)
 
-    async def _pass(self, request: Request, send: Send) -> None:
+    async def _route(self, request: Request, send: Send) -> None:
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
         match request.method, path.rstrip("/"):
             case "GET" | "HEAD", _ if _OPEN.fullmatch(path) or _OPEN_API.fullmatch(path.removeprefix(_API)):
@@ -73,11 +73,11 @@ class Gate:
 
     async def _event(self, request: Request, send: Send) -> None:
         await self._visitors.wait_for(_token(request))
-        source = Request(request.scope, body_within(request, self._settings.max_event_bytes))
+        source = Request(request.scope, limit_body(request, self._settings.max_event_bytes))
         try:
             async with asyncio.timeout(self._settings.body_timeout_s):
                 sent = json.loads(await source.body())
-            checked = json.dumps(without_urls(sent, self._folder)).encode()
+            event = json.dumps(without_urls(sent, self._folder)).encode()
             session = sent["session_hash"]
         except TimeoutError as error:
             raise Refused(408, "the body didn't come in time") from error
@@ -85,15 +85,15 @@ class Gate:
             raise Refused(400, "the body is no JSON object with a session_hash") from error
         await self._visitors.wait_for(_token(request), _name(session))
         headers = MutableHeaders(scope=request.scope)
-        headers["content-length"] = str(len(checked))
-        await self._app(request.scope, _replayed(checked, request.receive), send)
+        headers["content-length"] = str(len(event))
+        await self._app(request.scope, _replay(event, request.receive), send)
 
 
 def without_urls(value: Any, folder: Path) -> Any:
-    """What a browser sent, without any URL; a `path` must be a file of the page's own.
+    """The event without its URLs; a `path` must be a file of the page's own.
 
     Raises:
-        Refused: it is another.
+        Refused: it is another file.
     """
     if isinstance(value, list):
         return [without_urls(each, folder) for each in value]
@@ -131,7 +131,7 @@ def _name(session: object) -> str:
 
 
 def _with_cookie(request: Request, send: Send) -> Send:
-    """For the browser alone, and never sent from other sites' pages."""
+    """Sets the cookie: scripts can't read it, and pages of other sites can't send it."""
 
     async def send_with_cookie(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start" and _token(request) is None:
@@ -142,7 +142,7 @@ def _with_cookie(request: Request, send: Send) -> Send:
     return send_with_cookie
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     left = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> MutableMapping[str, Any]:

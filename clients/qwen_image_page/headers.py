@@ -1,4 +1,4 @@
-"""What every response of the page has in common: it keeps the browser from fetching anything from elsewhere."""
+"""The headers of every response of the page: they keep the browser from fetching anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOCAL_ONLY = (
 )
 
 
-class LocalOnly:
-    """Middleware: every response tells the browser to stay on this host, whatever gradio's own pages name.
+class LocalOnlyMiddleware:
+    """Every response tells the browser to stay on this host, whatever gradio's pages link to.
 
-    An upload that the browser breaks off, as the mask brush does when another stroke follows, is no error.
+    An upload that the browser cancels, as the mask brush does when another stroke follows, is no error.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""The page's components and where they stand; what they do is in `page`."""
+"""The page's components and their layout; `page` has their events."""
 
 from __future__ import annotations
 
@@ -7,43 +7,26 @@ from typing import Any
 
 import gradio as gr
 
-from qwen_image.request.params import GenerationParams
 from qwen_image_client.integration import OnOff
-from qwen_image_contract import Limits
-from qwen_image_page.facts import Facts
-from qwen_image_page.sizes import LIKE_THE_PICTURE, choices
+from qwen_image_page.server_info import ServerInfo, default_server_info
+from qwen_image_page.sizes import LIKE_INPUT_IMAGE, size_choices
 
 RETRY_S = 5.0
 BRUSH_COLOUR = "#ff4d6d"
 
 
-def before_the_server() -> Facts:
-    """What the page shows until a server has said what it is: the product's own defaults."""
-    params = GenerationParams(prompt="")
-    return Facts(
-        edits=False,
-        width=params.width,
-        height=params.height,
-        num_inference_steps=params.num_inference_steps,
-        true_cfg_scale=params.true_cfg_scale,
-        max_images=2,  # a slider needs a range
-        max_pictures=0,
-        limits=Limits(),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The components that a `Form` is read from, by its field's names."""
+    """The components that a `Form` is read from, by the names of its fields."""
 
     mode: gr.Textbox
     prompt: gr.Textbox
     negative_prompt: gr.Textbox
     guide_anyway: gr.Checkbox
     text_size: gr.Dropdown
-    picture: gr.Image
-    picture_strength: gr.Slider
-    picture_size: gr.Dropdown
+    init_image: gr.Image
+    init_strength: gr.Slider
+    init_size: gr.Dropdown
     editor: gr.ImageEditor
     inpaint_strength: gr.Slider
     inpaint_size: gr.Dropdown
@@ -62,9 +45,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """What is painted from: three tabs on a checkpoint that paints, one group of uploads on one that edits."""
+    """Three tabs on a checkpoint that generates, one group of uploads on one that edits."""
 
-    painting: gr.Column
+    generating: gr.Column
     editing: gr.Column
     all: gr.Tabs
     text: gr.Tab
@@ -77,7 +60,7 @@ class Tabs:
 
 @dataclass(frozen=True, slots=True)
 class Buttons:
-    """What can be pressed."""
+    """Every button."""
 
     generate: gr.Button
     stop: gr.Button
@@ -89,12 +72,12 @@ class Buttons:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What the page answers with."""
+class Outputs:
+    """The components that show the server and the results."""
 
-    served: gr.HTML
-    away: gr.Column
-    away_words: gr.HTML
+    server: gr.HTML
+    unavailable: gr.Column
+    unavailable_message: gr.HTML
     stage: gr.Image
     status: gr.HTML
     recipe: gr.HTML
@@ -103,33 +86,34 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All of it."""
+    """Every component of the page."""
 
     inputs: Inputs
     tabs: Tabs
     buttons: Buttons
-    shown: Shown
+    outputs: Outputs
 
 
 def build_layout(default_guidance: OnOff) -> Layout:
-    """Builds it inside the gr.Blocks that is open."""
-    facts = before_the_server()
+    """Builds the components inside the open gr.Blocks."""
+    info = default_server_info()
     with gr.Row(elem_id="head"):
         gr.HTML("<h1>Qwen-Image</h1>")
-        served = gr.HTML()
-    with gr.Column(visible=False, elem_id="away") as away:
-        away_words = gr.HTML()
+        server = gr.HTML()
+    with gr.Column(visible=False, elem_id="away") as unavailable:
+        unavailable_message = gr.HTML()
         retry = gr.Button("Ask again now", size="sm", elem_id="retry")
     with gr.Row(elem_id="columns"):
         with gr.Column(scale=5, min_width=320, elem_id="controls"):
-            inputs, tabs, pressed = _controls(facts, default_guidance)
+            inputs, tabs, control_buttons = _controls(info, default_guidance)
         with gr.Column(scale=7, min_width=320, elem_id="result"):
-            shown, made = _result()
-    buttons = Buttons(**pressed, **made, retry=retry)
-    return Layout(inputs, tabs, buttons, Shown(served=served, away=away, away_words=away_words, **shown))
+            results, result_buttons = _result()
+    buttons = Buttons(**control_buttons, **result_buttons, retry=retry)
+    outputs = Outputs(server=server, unavailable=unavailable, unavailable_message=unavailable_message, **results)
+    return Layout(inputs, tabs, buttons, outputs)
 
 
-def _controls(facts: Facts, default_guidance: OnOff) -> tuple[Inputs, Tabs, dict[str, Any]]:
+def _controls(info: ServerInfo, default_guidance: OnOff) -> tuple[Inputs, Tabs, dict[str, Any]]:
     mode = gr.Textbox("text", visible=False)
     prompt = gr.Textbox(
         label="Prompt", placeholder="What to paint. Enter paints it.", max_lines=8, autofocus=True, elem_id="prompt"
@@ -140,41 +124,41 @@ def _controls(facts: Facts, default_guidance: OnOff) -> tuple[Inputs, Tabs, dict
     negative = gr.Textbox(
         label="Negative prompt", placeholder="What to keep out of it (optional)", max_lines=4, elem_id="negative"
     )
-    tabs, pictures = _tabs(facts)
-    settings, dice = _settings(facts, default_guidance)
-    inputs = Inputs(mode=mode, prompt=prompt, negative_prompt=negative, **pictures, **settings)
+    tabs, image_inputs = _tabs(info)
+    settings, dice = _settings(info, default_guidance)
+    inputs = Inputs(mode=mode, prompt=prompt, negative_prompt=negative, **image_inputs, **settings)
     return inputs, tabs, {"generate": generate, "stop": stop, "dice": dice}
 
 
-def _tabs(facts: Facts) -> tuple[Tabs, dict[str, Any]]:
+def _tabs(info: ServerInfo) -> tuple[Tabs, dict[str, Any]]:
     fields: dict[str, Any] = {}
-    with gr.Column(elem_id="painting") as painting, gr.Tabs(selected="text", elem_id="modes") as all_tabs:
+    with gr.Column(elem_id="painting") as generating, gr.Tabs(selected="text", elem_id="modes") as all_tabs:
         with gr.Tab("From text", id="text") as text:
-            fields["text_size"] = _size(facts, "text")
+            fields["text_size"] = _size(info, "text")
         with gr.Tab("From a picture", id="picture") as picture:
-            fields["picture"] = _upload("Picture to start from", "picture")
-            fields["picture_strength"] = _strength(facts, "picture")
-            fields["picture_size"] = _size(facts, "picture")
+            fields["init_image"] = _upload("Picture to start from", "picture")
+            fields["init_strength"] = _strength(info, "picture")
+            fields["init_size"] = _size(info, "picture")
         with gr.Tab("Inpaint", id="inpaint") as inpaint:
             fields["editor"] = _editor()
-            fields["inpaint_strength"] = _strength(facts, "inpaint")
-            fields["inpaint_size"] = _size(facts, "inpaint")
+            fields["inpaint_strength"] = _strength(info, "inpaint")
+            fields["inpaint_size"] = _size(info, "inpaint")
     with gr.Column(visible=False, elem_id="editing") as editing:
         with gr.Row(elem_id="edited"):
             for number in (1, 2, 3):
                 fields[f"edit_{number}"] = _upload(f"Picture {number}", f"edit-{number}")
-        fields["edit_size"] = _size(facts, "edit")
-    return Tabs(painting, editing, all_tabs, text, picture, inpaint), fields
+        fields["edit_size"] = _size(info, "edit")
+    return Tabs(generating, editing, all_tabs, text, picture, inpaint), fields
 
 
-def _settings(facts: Facts, default_guidance: OnOff) -> tuple[dict[str, Any], gr.Button]:
+def _settings(info: ServerInfo, default_guidance: OnOff) -> tuple[dict[str, Any], gr.Button]:
     fields: dict[str, Any] = {}
     with gr.Row():
-        fields["steps"] = _slider(1, facts.limits.max_inference_steps, facts.num_inference_steps, 1, "Steps", "steps")
-        fields["count"] = _slider(1, facts.max_images, 1, 1, "Pictures", "count")
+        fields["steps"] = _slider(1, info.limits.max_inference_steps, info.num_inference_steps, 1, "Steps", "steps")
+        fields["count"] = _slider(1, info.max_images, 1, 1, "Pictures", "count")
     with gr.Group(elem_id="guidance"):
         fields["scale"] = _slider(
-            *(0, facts.limits.max_true_cfg_scale, facts.true_cfg_scale, 0.1, "Guidance", "scale"),
+            *(0, info.limits.max_true_cfg_scale, info.true_cfg_scale, 0.1, "Guidance", "scale"),
             info="How strictly to follow the prompt and avoid the negative one. Works above 1; takes twice the time.",
         )
         fields["guide_anyway"] = gr.Checkbox(
@@ -223,23 +207,23 @@ def _result() -> tuple[dict[str, Any], dict[str, Any]]:
         visible=False,
         elem_id="gallery",
     )
-    shown = {"stage": stage, "status": status, "recipe": recipe, "gallery": gallery}
-    return shown, {"download": download, "reuse": reuse, "start_from": start_from}
+    outputs = {"stage": stage, "status": status, "recipe": recipe, "gallery": gallery}
+    return outputs, {"download": download, "reuse": reuse, "start_from": start_from}
 
 
-def _size(facts: Facts, mode: str) -> gr.Dropdown:
-    offered = choices(facts, with_picture=mode != "text")
-    value = offered[0][1] if mode == "text" else LIKE_THE_PICTURE
-    return gr.Dropdown(offered, value=value, label="Size", filterable=False, elem_id=f"{mode}-size")
+def _size(info: ServerInfo, mode: str) -> gr.Dropdown:
+    choices = size_choices(info, has_input_image=mode != "text")
+    value = choices[0][1] if mode == "text" else LIKE_INPUT_IMAGE
+    return gr.Dropdown(choices, value=value, label="Size", filterable=False, elem_id=f"{mode}-size")
 
 
-def _strength(facts: Facts, mode: str) -> gr.Slider:
-    info = "How far from the picture to go. At 1 hardly anything of it is left."
-    return _slider(0.05, 1, facts.strength, 0.05, "Strength", f"{mode}-strength", info=info)
+def _strength(info: ServerInfo, mode: str) -> gr.Slider:
+    help_text = "How far from the picture to go. At 1 hardly anything of it is left."
+    return _slider(0.05, 1, info.strength, 0.05, "Strength", f"{mode}-strength", info=help_text)
 
 
 def _upload(label: str, name: str) -> gr.Image:
-    """The file itself is what the server gets: no `image_mode`, so that gradio doesn't encode it anew."""
+    """Without `image_mode` gradio doesn't encode the file anew: the server gets the file itself."""
     return gr.Image(
         type="filepath",
         image_mode=None,

@@ -18,11 +18,11 @@ from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
 from qwen_image_client.integration import DEFAULT_GUIDANCE, OnOff
-from qwen_image_page.gate import Gate
-from qwen_image_page.headers import LocalOnly
-from qwen_image_page.look import KEYS, STYLE, theme
+from qwen_image_page.gate import GateMiddleware
+from qwen_image_page.headers import LocalOnlyMiddleware
 from qwen_image_page.page import Page
 from qwen_image_page.settings import PageSettings
+from qwen_image_page.theme import KEYS, STYLE, make_theme
 
 
 def mount(app: fastapi.FastAPI, url: str, *, default_guidance: OnOff = DEFAULT_GUIDANCE) -> fastapi.FastAPI:
@@ -30,24 +30,24 @@ def mount(app: fastapi.FastAPI, url: str, *, default_guidance: OnOff = DEFAULT_G
 
     Args:
         url: Triton's gRPC address. The server may come up later.
-        default_guidance: whether the page begins with guidance ticked.
+        default_guidance: whether guidance is ticked when the page is opened.
 
     Raises:
-        InvalidRequest: the url is no such address.
+        InvalidRequest: the url isn't such an address.
     """
     settings = PageSettings(url, default_guidance=default_guidance)
     _ = settings.address
-    page = _with_a_loop_running(lambda: _mounted(app, settings))
-    for path in ("/", "/manifest.json"):  # gradio's page names the second without its own path before it
-        app.add_api_route(path, _leads_to(settings.path + path), include_in_schema=False)
-    _close_with(app, page)
+    page = _call_in_event_loop(lambda: _mount_blocks(app, settings))
+    for path in ("/", "/manifest.json"):  # gradio's page links the second without the page's path
+        app.add_api_route(path, _redirect_to(settings.path + path), include_in_schema=False)
+    _close_page_with(app, page)
     return app
 
 
-def _mounted(app: fastapi.FastAPI, settings: PageSettings) -> Page:
+def _mount_blocks(app: fastapi.FastAPI, settings: PageSettings) -> Page:
     folder = private_folder()
     page = Page(settings, folder)
-    middleware = [Middleware(LocalOnly), Middleware(Gate, settings=settings, folder=folder)]
+    middleware = [Middleware(LocalOnlyMiddleware), Middleware(GateMiddleware, settings=settings, folder=folder)]
     gr.mount_gradio_app(
         app,
         page.blocks,
@@ -61,45 +61,45 @@ def _mounted(app: fastapi.FastAPI, settings: PageSettings) -> Page:
         pwa=False,
         mcp_server=False,
         enable_monitoring=False,
-        theme=theme(),
+        theme=make_theme(),
         css_paths=[STYLE],
         js=KEYS,
     )
-    # gradio's own server sets these, mounting does not, and gradio checks no path that a browser sends before it has
-    # launched: a page would read any file that its process can read.
+    # gradio's own server sets these, mounting doesn't. Without them gradio checks no path that a browser sends, and the
+    # page would read any file that its process can read.
     page.blocks.has_launched = page.blocks.is_running = True
     return page
 
 
-def _with_a_loop_running(build: Callable[[], Page]) -> Page:
-    """gradio makes an event loop for each of its locks, and leaves it open, where none is running."""
+def _call_in_event_loop(build: Callable[[], Page]) -> Page:
+    """Where no event loop is running gradio makes one for each of its locks and never closes it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         loop = asyncio.new_event_loop()
         try:
-            return loop.run_until_complete(_coroutine(build))
+            return loop.run_until_complete(_call(build))
         finally:
             loop.close()
     return build()
 
 
-async def _coroutine(build: Callable[[], Page]) -> Page:
+async def _call(build: Callable[[], Page]) -> Page:
     return build()
 
 
 @functools.cache
 def private_folder() -> Path:
-    """Where this process keeps the pictures that its page shows: readable for its user alone, gone when the page ends.
+    """The folder of the page's images: readable for its user alone, removed when the page ends.
 
-    It is gradio's cache too. That is set by the environment only, and files that are in it aren't copied there.
+    It is gradio's cache too, which only the environment sets; gradio doesn't copy files that are already in it.
     """
     folder = tempfile.mkdtemp(prefix="qwen_image_page_")
     os.environ["GRADIO_TEMP_DIR"] = folder
     return Path(folder)
 
 
-def _leads_to(path: str) -> Any:
+def _redirect_to(path: str) -> Any:
     def redirect() -> RedirectResponse:
         """Relative, so that it holds behind a proxy's prefix, too."""
         return RedirectResponse(path.lstrip("/"))
@@ -107,8 +107,8 @@ def _leads_to(path: str) -> Any:
     return redirect
 
 
-def _close_with(app: fastapi.FastAPI, page: Page) -> None:
-    """Closes the page's connection and removes its pictures when the application ends."""
+def _close_page_with(app: fastapi.FastAPI, page: Page) -> None:
+    """Closes the page's connection and removes its images when the application ends."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
@@ -117,7 +117,7 @@ def _close_with(app: fastapi.FastAPI, page: Page) -> None:
             try:
                 yield state
             finally:
-                page.blocks.is_running = False  # ends what gradio says to waiting browsers
+                page.blocks.is_running = False  # ends gradio's streams to browsers
                 await page.close()
                 shutil.rmtree(private_folder(), ignore_errors=True)
 

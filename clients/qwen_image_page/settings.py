@@ -12,27 +12,27 @@ HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class PageSettings:
-    """One page's.
+    """The settings of one page.
 
     Attributes:
         url: Triton's gRPC address, host:port or grpcs://host:port.
         default_guidance: whether guidance is ticked when the page is opened.
         path: where the page is mounted in the application.
-        previews: pictures shown on the way to one, at most; decoding each takes the server time.
+        previews: at most, of one image; decoding each takes the server time.
         preview_side: of a preview, in pixels.
-        max_shots: pictures a session keeps; the oldest go first.
-        max_file_bytes: of one uploaded picture; the server's own limit is the same unless it was rendered with another.
+        max_gallery_items: images that a session keeps; the oldest are removed first.
+        max_file_bytes: of one upload; by default the server's own limit.
         max_waiting: requests of one session behind the one in progress.
-        max_events: waiting for the page itself, over all sessions; how many pictures wait is Triton's to say.
-        max_event_bytes: of what a browser sends with one click.
+        max_events: in gradio's queue, over all sessions; Triton has its own limit of waiting images.
+        max_event_bytes: of the body of one event.
         max_visitors, max_visitor_sessions: browsers at one time, and tabs of one.
-        max_visitor_files, max_visitor_bytes: uploads kept of one visitor; the oldest go first.
-        max_visitor_uploads_at_once: that are on their way.
-        max_uploaded_bytes: uploads kept of all visitors; one beyond it is refused.
-        body_timeout_s: how long a click or an upload may take to come.
-        heartbeat_wait_s: how long a request waits for its tab to be known.
-        leave_s: after which a visitor's uploads go, once its last tab was closed.
-        file_age_s, sweep_s: after which a file is removed even if its session is still open, and how often one looks.
+        max_visitor_files, max_visitor_bytes: uploads kept of one visitor; the oldest are removed first.
+        max_visitor_uploads_at_once: being received.
+        max_uploaded_bytes: of the uploads kept of all visitors; one more is refused.
+        body_timeout_s: for the browser to send an event or an upload.
+        heartbeat_wait_s: for which a request waits for the heartbeat of its tab.
+        leave_s: after which a visitor's uploads are removed, once its last tab was closed.
+        file_age_s, sweep_s: after which a file is removed even if its session is open, and how often that is checked.
     """
 
     url: str
@@ -40,7 +40,7 @@ class PageSettings:
     path: str = "/page"
     previews: int = 12
     preview_side: int = 768
-    max_shots: int = 48
+    max_gallery_items: int = 48
     max_file_bytes: int = Limits().max_image_bytes
     max_waiting: int = 8
     max_events: int = 1000
@@ -59,10 +59,10 @@ class PageSettings:
 
     @property
     def address(self) -> Address:
-        """The url, read.
+        """The url, parsed.
 
         Raises:
-            InvalidRequest: it can't be, or is one for HTTP, which has no streams.
+            InvalidRequest: it can't be parsed, or is for HTTP, which has no streams.
         """
         return Address.parse(self.url, "grpc")
 

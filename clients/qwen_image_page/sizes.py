@@ -1,4 +1,4 @@
-"""The sizes on offer: Qwen-Image's own shapes, at the area that the server's checkpoint paints."""
+"""The sizes to choose from: Qwen-Image's own shapes, at the area of the checkpoint's default size."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 from qwen_image.families import QWEN_IMAGE
-from qwen_image_page.facts import Facts
+from qwen_image_page.server_info import ServerInfo
 
-LIKE_THE_PICTURE = "picture"  # leaves the size to the server, which goes by the picture's shape
-_WORDS_FOR_IT = "Like the picture"
+LIKE_INPUT_IMAGE = "picture"  # no size in the request: the server keeps the input image's shape
+_LIKE_INPUT_IMAGE_LABEL = "Like the picture"
 SHAPES = {  # of 1328 x 1328 pixels; Qwen-Image was trained on these
     "Square 1:1": (1328, 1328),
     "Landscape 16:9": (1664, 928),
@@ -33,39 +33,39 @@ class Size:
         return f"{self.width}x{self.height}"
 
     @property
-    def in_words(self) -> str:
+    def label(self) -> str:
         return f"{self.width}{TIMES}{self.height}"
 
     @classmethod
-    def read(cls, text: str) -> Size | None:
-        """None where the size is left to the server."""
-        if text == LIKE_THE_PICTURE:
+    def parse(cls, text: str) -> Size | None:
+        """None where the server chooses the size."""
+        if text == LIKE_INPUT_IMAGE:
             return None
         width, height = text.split("x")
         return cls(int(width), int(height))
 
 
-def sizes_of(facts: Facts) -> dict[str, Size]:
-    """A size a shape. At small areas two shapes may come to one size, which then is there once."""
-    scale = math.sqrt(facts.width * facts.height / math.prod(QWEN_IMAGE.default_size))
+def sizes_by_shape(info: ServerInfo) -> dict[str, Size]:
+    """One size per shape. At small areas two shapes may have one size; it is there once."""
+    scale = math.sqrt(info.width * info.height / math.prod(QWEN_IMAGE.default_size))
     sizes: dict[str, Size] = {}
     for name, (width, height) in SHAPES.items():
-        size = Size(_side(width * scale, facts), _side(height * scale, facts))
+        size = Size(_round_side(width * scale, info), _round_side(height * scale, info))
         if size not in sizes.values():
             sizes[name] = size
     return sizes
 
 
-def choices(facts: Facts, *, with_picture: bool, more: Size | None = None) -> list[tuple[str, str]]:
-    """What a list of sizes offers, as (words, text); `more` is one that may be of another shape."""
-    named = [(f"{name} · {size.in_words}", str(size)) for name, size in sizes_of(facts).items()]
-    if more is not None and str(more) not in dict(named).values():
-        named.append((more.in_words, str(more)))
-    return [(_WORDS_FOR_IT, LIKE_THE_PICTURE), *named] if with_picture else named
+def size_choices(info: ServerInfo, *, has_input_image: bool, extra: Size | None = None) -> list[tuple[str, str]]:
+    """The choices of a list of sizes, as (label, value); `extra` may have another shape."""
+    named = [(f"{name} · {size.label}", str(size)) for name, size in sizes_by_shape(info).items()]
+    if extra is not None and str(extra) not in dict(named).values():
+        named.append((extra.label, str(extra)))
+    return [(_LIKE_INPUT_IMAGE_LABEL, LIKE_INPUT_IMAGE), *named] if has_input_image else named
 
 
-def _side(wanted: float, facts: Facts) -> int:
+def _round_side(wanted: float, info: ServerInfo) -> int:
     multiple = QWEN_IMAGE.size_multiple
-    lowest = math.ceil(facts.limits.min_side / multiple)
-    highest = facts.limits.max_side // multiple
+    lowest = math.ceil(info.limits.min_side / multiple)
+    highest = info.limits.max_side // multiple
     return min(max(round(wanted / multiple), lowest), highest) * multiple

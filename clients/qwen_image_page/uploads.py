@@ -1,4 +1,4 @@
-"""Files that a visitor sends. gradio's own upload keeps files of broken, refused and unnamed parts; this keeps none."""
+"""Uploads of visitors. gradio's own route keeps the files of broken, refused and unnamed parts; this one keeps none."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from starlette.types import Receive
 from qwen_image_page.settings import PageSettings
 from qwen_image_page.visitors import Refused, Visitor, Visitors
 
-_AROUND_A_FILE = 64 * 1024  # bytes of a form that aren't the file's
+_FORM_OVERHEAD = 64 * 1024  # bytes of a form beside the file
 _MAX_FILES = 16  # in one form
 _NAME_LENGTH = 60  # characters, each of 4 bytes at most
-_STRANGE = re.compile(r"[^\w.,\- ]")
+_FORBIDDEN = re.compile(r"[^\w.,\- ]")
 
 
 async def upload(
     request: Request, visitors: Visitors, token: str | None, settings: PageSettings, folder: Path
 ) -> JSONResponse:
-    """Keeps the form's `files` for the visitor, and answers with their paths.
+    """Stores the form's `files` for the visitor, and responds with their paths.
 
     Raises:
-        Refused: there is no such visitor, or no room, or the form is too large, too slow, or none.
+        Refused: the visitor is unknown, there is no room, or the form is malformed, too large or too slow.
     """
     visitor = await visitors.wait_for(token)
-    bounded = Request(request.scope, body_within(request, settings.max_file_bytes + _AROUND_A_FILE))
+    bounded = Request(request.scope, limit_body(request, settings.max_file_bytes + _FORM_OVERHEAD))
     with visitors.uploading(visitor):
         try:
             async with (
@@ -43,7 +43,7 @@ async def upload(
             ):
                 reading.reschedule(None)
                 sent = [each for each in form.getlist("files") if isinstance(each, UploadFile)]
-                paths = [await _kept(each, visitor, visitors, folder) for each in sent]
+                paths = [await _store(each, visitor, visitors, folder) for each in sent]
         except TimeoutError as error:
             raise Refused(408, "the upload didn't come in time") from error
         except HTTPException as error:
@@ -51,41 +51,41 @@ async def upload(
     return JSONResponse([str(path) for path in paths])
 
 
-async def _kept(sent: UploadFile, visitor: Visitor, visitors: Visitors, folder: Path) -> Path:
-    """What is sent again, as the brush does with every stroke, is kept once."""
-    name = _STRANGE.sub("", Path(sent.filename or "").name)[-_NAME_LENGTH:].lstrip(".") or "picture"
+async def _store(sent: UploadFile, visitor: Visitor, visitors: Visitors, folder: Path) -> Path:
+    """A file that is sent again, as the brush does at every stroke, is stored once."""
+    name = _FORBIDDEN.sub("", Path(sent.filename or "").name)[-_NAME_LENGTH:].lstrip(".") or "picture"
     content = await sent.read()
     digest = await asyncio.to_thread(hashlib.sha256, content)
     digest.update(name.encode(errors="replace"))
     path = folder / f"visitor-{visitor.name}" / digest.hexdigest() / name
     if path in visitor.uploads and path.exists():
-        visitor.uploads[path] = visitor.uploads.pop(path)  # the newest now
+        visitor.uploads[path] = visitor.uploads.pop(path)  # now the newest
         return path
     visitors.make_room(visitor, len(content))
     visitor.uploads[path] = len(content)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(secrets.token_hex(8))  # the same may be on its way twice
+    part = path.with_name(secrets.token_hex(8))  # the same file may be uploaded twice at a time
     await asyncio.to_thread(part.write_bytes, content)
     part.replace(path)
     return path
 
 
-def body_within(request: Request, most: int) -> Receive:
-    """The request's body, as far as `most` bytes.
+def limit_body(request: Request, max_bytes: int) -> Receive:
+    """The request's body, of at most `max_bytes`.
 
     Raises:
-        Refused: at once if it is announced as more, or else once more has come.
+        Refused: at once by its content-length, or else when more has come.
     """
-    announced, read = request.headers.get("content-length", "0"), 0
-    if announced.isdigit() and int(announced) > most:
-        raise Refused(413, f"the body has {announced} bytes, and may have {most}")
+    length, read = request.headers.get("content-length", "0"), 0
+    if length.isdigit() and int(length) > max_bytes:
+        raise Refused(413, f"the body has {length} bytes, and may have {max_bytes}")
 
     async def receive() -> MutableMapping[str, Any]:
         nonlocal read
         message = await request.receive()
         read += len(message.get("body", b""))
-        if read > most:
-            raise Refused(413, f"the body has more than {most} bytes, as many as it may have")
+        if read > max_bytes:
+            raise Refused(413, f"the body has more than {max_bytes} bytes, as many as it may have")
         return message
 
     return receive

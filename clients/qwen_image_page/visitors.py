@@ -1,4 +1,4 @@
-"""Who visits the page now, and the files that each has sent: bounded, and gone soon after the visitor is.
+"""The page's visitors and their uploads: bounded, and removed soon after the visitor has left.
 
 A visitor is a browser, known by a cookie; each of its tabs is a session, open as long as its heartbeat is.
 """
@@ -16,18 +16,18 @@ from pathlib import Path
 
 from qwen_image_page.settings import PageSettings
 
-_LOOK_AGAIN_S = 0.05
+_POLL_S = 0.05
 
 
 class Refused(Exception):  # noqa: N818 - it says what happened
-    """A request that the page doesn't take.
+    """The page refuses a request.
 
     Attributes:
-        status: of HTTP.
+        status: the HTTP status.
     """
 
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -44,23 +44,23 @@ class Visitor:
     def uploaded_bytes(self) -> int:
         return sum(self.uploads.values())
 
-    def forget_oldest_upload(self) -> None:
-        self._forget(next(iter(self.uploads)))
+    def remove_oldest_upload(self) -> None:
+        self._remove(next(iter(self.uploads)))
 
-    def forget_uploads(self) -> None:
+    def remove_uploads(self) -> None:
         for path in list(self.uploads):
-            self._forget(path)
+            self._remove(path)
 
-    def _forget(self, path: Path) -> None:
+    def _remove(self, path: Path) -> None:
         """Each upload has a folder of its own, in the visitor's."""
         del self.uploads[path]
         shutil.rmtree(path.parent, ignore_errors=True)
-        with suppress(OSError):  # it holds others
+        with suppress(OSError):  # it holds other uploads
             path.parent.parent.rmdir()
 
 
 class Visitors:
-    """All of one page, on one event loop. Nothing is kept of a caller without an open session."""
+    """All visitors of one page, on one event loop. Nothing is kept of a caller without an open session."""
 
     def __init__(self, settings: PageSettings) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class Visitors:
 
     @contextmanager
     def session(self, token: str, name: str) -> Iterator[None]:
-        """The session is open within; the visitor's uploads go a while after the last of its sessions has closed.
+        """Keeps the session open; the visitor's uploads are removed a while after its last session has closed.
 
         Raises:
             Refused: there are too many visitors, or too many sessions of this one.
@@ -84,13 +84,13 @@ class Visitors:
             yield
         finally:
             visitor.sessions -= Counter([name])
-            asyncio.get_running_loop().call_later(self._settings.leave_s, self._forget_if_gone, token)
+            asyncio.get_running_loop().call_later(self._settings.leave_s, self._remove_if_gone, token)
 
     async def wait_for(self, token: str | None, name: str | None = None) -> Visitor:
-        """The visitor; where a session is named, once it is open: a browser may ask before its heartbeat is there.
+        """The visitor, once the session `name` is open: a browser may send a request before its heartbeat.
 
         Raises:
-            Refused: it doesn't come.
+            Refused: the session wasn't opened in time.
         """
         until_s = asyncio.get_running_loop().time() + self._settings.heartbeat_wait_s
         while token is not None:
@@ -99,15 +99,15 @@ class Visitors:
                 return visitor
             if asyncio.get_running_loop().time() > until_s:
                 break
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_POLL_S)
         raise Refused(403, "this is for an open page: open it in a browser, with cookies allowed, or load it again")
 
     @contextmanager
     def uploading(self, visitor: Visitor) -> Iterator[None]:
-        """One upload on its way.
+        """Counts one upload while it is received.
 
         Raises:
-            Refused: too many are.
+            Refused: there are too many.
         """
         if visitor.uploading >= self._settings.max_visitor_uploads_at_once:
             raise Refused(429, f"{visitor.uploading} uploads are on their way, as many as may be: wait for one")
@@ -118,7 +118,7 @@ class Visitors:
             visitor.uploading -= 1
 
     def make_room(self, visitor: Visitor, arriving_bytes: int) -> None:
-        """For one upload more; the visitor's oldest go.
+        """Makes room for one more upload by removing the visitor's oldest.
 
         Raises:
             Refused: the uploads of all visitors are too many bytes.
@@ -128,17 +128,17 @@ class Visitors:
             len(visitor.uploads) >= settings.max_visitor_files
             or visitor.uploaded_bytes + arriving_bytes > settings.max_visitor_bytes
         ):
-            visitor.forget_oldest_upload()
+            visitor.remove_oldest_upload()
         held = sum(each.uploaded_bytes for each in self._by_token.values())
         if held + arriving_bytes > settings.max_uploaded_bytes:
             raise Refused(503, f"{held} bytes of uploads are held for all visitors, as many as may be: send it later")
 
-    def _forget_if_gone(self, token: str) -> None:
+    def _remove_if_gone(self, token: str) -> None:
         visitor = self._by_token.get(token)
         if visitor is None or visitor.sessions:
             return
         if visitor.uploading:
-            asyncio.get_running_loop().call_later(self._settings.leave_s, self._forget_if_gone, token)
+            asyncio.get_running_loop().call_later(self._settings.leave_s, self._remove_if_gone, token)
             return
-        visitor.forget_uploads()
+        visitor.remove_uploads()
         del self._by_token[token]

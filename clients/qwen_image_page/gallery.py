@@ -1,4 +1,4 @@
-"""The pictures of one session, as files in a private folder: each PNG has its recipe inside."""
+"""The images of one session, as files in a private folder; each PNG has its recipe inside."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from qwen_image_client.integration import slug
 
 _THUMBNAIL = 320  # pixels a side
 _QUALITY = 85
-_PREVIEWS = 24  # files kept of pictures on their way
+_MAX_PREVIEWS = 24  # preview files kept
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
-    """One finished picture. It has a folder of its own, since its file has the name that a download is to have."""
+class GalleryItem:
+    """One finished image. It has a folder of its own, since its file has the name for the download."""
 
     path: Path
     thumbnail: Path
@@ -29,16 +29,16 @@ class Shot:
 
 
 @dataclass(slots=True)
-class Album:
-    """One session's pictures, the newest first, and the one on the stage. Requests that wait for each other share it.
+class SessionGallery:
+    """One session's images, the newest first, and the selected one. The session's queued requests share it.
 
     Attributes:
-        root: the folder in which the album's own is made when there is something to write.
+        root: the folder that will hold the gallery's own, which is made when there is something to write.
     """
 
     root: Path
-    shots: list[Shot] = field(default_factory=list)
-    picked: Shot | None = None
+    items: list[GalleryItem] = field(default_factory=list)
+    selected: GalleryItem | None = None
     _folder: Path | None = None
     _previews: list[Path] = field(default_factory=list)
 
@@ -49,22 +49,22 @@ class Album:
             self._folder = Path(tempfile.mkdtemp(dir=self.root))
         return self._folder
 
-    def add(self, images: Sequence[GeneratedImage], most: int) -> None:
-        """Puts them before the others, the first on the stage; beyond `most` the oldest are removed."""
-        self.shots[:0] = [_written(image, self.folder) for image in images]
-        self.picked = self.shots[0]
-        for old in self.shots[most:]:
+    def add(self, images: Sequence[GeneratedImage], max_items: int) -> None:
+        """Puts them before the others and selects the first; beyond `max_items` the oldest are removed."""
+        self.items[:0] = [_save(image, self.folder) for image in images]
+        self.selected = self.items[0]
+        for old in self.items[max_items:]:
             shutil.rmtree(old.path.parent, ignore_errors=True)
-        del self.shots[most:]
+        del self.items[max_items:]
 
-    def preview(self, images: Sequence[Image.Image], side: int) -> Path:
-        """A file that shows them all, `side` pixels long at most. Old ones go, once no browser fetches them."""
-        sheet = contact_sheet(images)
+    def save_preview(self, images: Sequence[Image.Image], side: int) -> Path:
+        """Saves one file that shows them all, at most `side` pixels long. The oldest previews are removed."""
+        sheet = make_contact_sheet(images)
         sheet.thumbnail((side, side))
         path = self.folder / f"{uuid.uuid4().hex}.jpg"
         sheet.save(path, "JPEG", quality=_QUALITY)
         self._previews.append(path)
-        while len(self._previews) > _PREVIEWS:
+        while len(self._previews) > _MAX_PREVIEWS:
             self._previews.pop(0).unlink(missing_ok=True)
         return path
 
@@ -73,8 +73,8 @@ class Album:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def contact_sheet(images: Sequence[Image.Image]) -> Image.Image:
-    """Pictures of one size side by side, in about as many rows as columns."""
+def make_contact_sheet(images: Sequence[Image.Image]) -> Image.Image:
+    """Images of one size side by side, in about as many rows as columns."""
     columns = next(number for number in range(1, len(images) + 1) if number * number >= len(images))
     width, height = images[0].size
     rows = -(-len(images) // columns)
@@ -84,7 +84,7 @@ def contact_sheet(images: Sequence[Image.Image]) -> Image.Image:
     return sheet
 
 
-def _written(image: GeneratedImage, folder: Path) -> Shot:
+def _save(image: GeneratedImage, folder: Path) -> GalleryItem:
     own = Path(tempfile.mkdtemp(dir=folder))
     path = image.save(own / f"{slug(image.recipe.prompt)}-seed{image.seed}.png")
     assert image.image is not None
@@ -92,4 +92,4 @@ def _written(image: GeneratedImage, folder: Path) -> Shot:
     small.thumbnail((_THUMBNAIL, _THUMBNAIL))
     thumbnail = own / "thumbnail.webp"
     small.save(thumbnail, "WEBP", quality=_QUALITY)
-    return Shot(path, thumbnail, image.recipe)
+    return GalleryItem(path, thumbnail, image.recipe)

@@ -1,4 +1,4 @@
-"""How the page looks: its theme, its style sheet and its keys. Nothing comes from the net."""
+"""The page's theme, style sheet and keyboard shortcuts. Nothing is loaded from the network."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ KEYS = (_FOLDER / "keys.js").read_text(encoding="utf-8")
 DICE = "() => String(Math.floor(Math.random() * 2 ** 32))"
 
 
-def theme() -> gr.themes.Base:
-    """Quiet greys and one colour. The style sheet names the system's fonts: keywords, which gradio would quote."""
-    look = gr.themes.Base(
+def make_theme() -> gr.themes.Base:
+    """Greys and one colour. The style sheet sets the system's fonts: gradio would quote these keywords."""
+    base = gr.themes.Base(
         primary_hue=gr.themes.colors.indigo,
         neutral_hue=gr.themes.colors.slate,
         radius_size=sizes.radius_lg,
         font=[fonts.Font("sans-serif")],
         font_mono=[fonts.Font("monospace")],
     )
-    return look.set(
+    return base.set(
         body_background_fill="*neutral_50",
         body_background_fill_dark="*neutral_950",
         body_text_color_subdued="*neutral_600",

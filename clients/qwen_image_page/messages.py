@@ -1,4 +1,4 @@
-"""What the page says, as HTML: progress, errors, recipes. Whatever comes from outside is escaped."""
+"""The page's messages as HTML: progress, errors, recipes. Whatever comes from outside is escaped."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from qwen_image_client import (
     ServerUnreachable,
     Timeout,
 )
-from qwen_image_page.facts import Facts
+from qwen_image_page.server_info import ServerInfo
 from qwen_image_page.sizes import TIMES, Size
 
 _BUSY = "The server takes no more pictures just now. Try again in a moment."
-_AWAY = "The server can't be reached. What you typed is still here: try again when it is back."
+_UNREACHABLE = "The server can't be reached. What you typed is still here: try again when it is back."
 
 
-def status(text: str, *, part: float | None = None, kind: str = "calm") -> str:
-    """A line under the picture; `part` of 1 fills its bar."""
+def status_line(text: str, *, part: float | None = None, kind: str = "calm") -> str:
+    """A line under the image; `part` fills its progress bar, of 1."""
     bar = "" if part is None else f'<div class="bar"><div style="width:{100 * part:.1f}%"></div></div>'
     return f'<div class="status {kind}" role="status">{bar}<span>{escape(text)}</span></div>'
 
 
-def waiting(requests: int) -> str:
+def waiting_status(requests: int) -> str:
     """Before a request's first step; `requests` wait behind the one in progress."""
-    return status(f"{requests} waiting" if requests else "Waiting for the first step", part=0)
+    return status_line(f"{requests} waiting" if requests else "Waiting for the first step", part=0)
 
 
-def progress(step: int, steps: int, requests: int) -> str:
+def progress_status(step: int, steps: int, requests: int) -> str:
     """After a step; `requests` wait behind this one."""
     more = f" · {requests} waiting" if requests else ""
-    return status(f"Step {step} of {steps}{more}", part=step / max(steps, 1))
+    return status_line(f"Step {step} of {steps}{more}", part=step / max(steps, 1))
 
 
-def stopped(step: int, steps: int) -> str:
-    return status(f"Stopped at step {step} of {steps}.")
+def stopped_status(step: int, steps: int) -> str:
+    return status_line(f"Stopped at step {step} of {steps}.")
 
 
-def finished(num_images: int, seconds: float) -> str:
-    pictures = "1 picture" if num_images == 1 else f"{num_images} pictures"
-    return status(f"{pictures} in {seconds:.1f} s")
+def finished_status(num_images: int, seconds: float) -> str:
+    images = "1 picture" if num_images == 1 else f"{num_images} pictures"
+    return status_line(f"{images} in {seconds:.1f} s")
 
 
-def in_words(error: QwenImageClientError | OSError) -> str:
-    """For people; the server's own words where they help."""
+def error_message(error: QwenImageClientError | OSError) -> str:
+    """The message for the user; the server's own where it helps."""
     if isinstance(error, ServerUnreachable):
-        return _AWAY
+        return _UNREACHABLE
     if isinstance(error, ServerUnavailable):
         return f"{_BUSY} ({error.message})"
     if isinstance(error, Cancelled):
@@ -65,8 +65,8 @@ def in_words(error: QwenImageClientError | OSError) -> str:
 
 
 def recipe_card(recipe: Recipe) -> str:
-    """All that made a picture."""
-    facts = {
+    """What an image was generated from."""
+    entries = {
         "Negative prompt": recipe.negative_prompt,
         "Seed": recipe.seed,
         "Size": f"{recipe.width}{TIMES}{recipe.height}",
@@ -78,19 +78,19 @@ def recipe_card(recipe: Recipe) -> str:
     }
     rows = "".join(
         f"<div><dt>{name}</dt><dd>{escape(str(value))}</dd></div>"
-        for name, value in facts.items()
+        for name, value in entries.items()
         if value is not None and str(value).strip()
     )
     return f'<div class="recipe"><p>{escape(recipe.prompt)}</p><dl>{rows}</dl></div>'
 
 
-def served(facts: Facts) -> str:
-    """One line of what the server is."""
-    what = "edits pictures" if facts.edits else "paints from text and from pictures"
-    return f'<div class="served">{what} · {Size(facts.width, facts.height).in_words} by default</div>'
+def server_line(info: ServerInfo) -> str:
+    """One line about the server."""
+    what = "edits pictures" if info.edits else "paints from text and from pictures"
+    return f'<div class="served">{what} · {Size(info.width, info.height).label} by default</div>'
 
 
-def away(url: str, every_s: float) -> str:
+def unavailable_banner(url: str, every_s: float) -> str:
     return (
         '<div class="away" role="alert"><strong>The server is not ready yet.</strong> '
         f"No answer from {escape(url)}. This page asks again every {every_s:g} s.</div>"
