@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qwen_image_page.settings import PageSettings
 from qwen_image_page.visitors import Refused, Visitors
+
+
+def run(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """In a thread of its own: the browser of other tests has a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(story())).result()
 
 
 def sent(visitors: Visitors, visitor, folder: Path, name: str, size: int) -> Path:
@@ -32,7 +41,7 @@ def test_a_visitors_oldest_uploads_go_first_and_all_go_with_the_visitor(tmp_path
         while large.exists():
             await asyncio.sleep(0)
 
-    asyncio.run(story())
+    run(story)
 
 
 def test_what_is_too_much_is_refused():
@@ -59,4 +68,4 @@ def test_what_is_too_much_is_refused():
             with pytest.raises(Refused, match="uploads are held"):
                 visitors.make_room(visitor, 101)
 
-    asyncio.run(story())
+    run(story)
