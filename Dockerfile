@@ -33,8 +33,9 @@ COPY build build
 COPY clients/qwen_image_client qwen_image_client
 COPY model_repository model_repository
 COPY qwen_image qwen_image
+COPY qwen_image_contract qwen_image_contract
 
-RUN python3 -m compileall -q build qwen_image qwen_image_client \
+RUN python3 -m compileall -q build qwen_image qwen_image_client qwen_image_contract \
     && python3 -c "import accelerate, diffusers, onnxscript, build.gpu_repository, qwen_image_client" \
     && install --directory --owner=1000 --group=1000 /checkpoint /models /var/cache/qwen-image
 

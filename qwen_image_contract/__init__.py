@@ -4,9 +4,18 @@ The repository's configurations, the validator, the SDK, the command line, the g
 docs/contract.md are made from this package or compared with it. It needs nothing but Python.
 """
 
-from qwen_image_contract.inputs import INPUTS, LARGEST_INT32, LARGEST_SEED, Input, Travel, default_of, inputs_of
+from qwen_image_contract.inputs import (
+    INPUTS,
+    LARGEST_INT32,
+    LARGEST_SEED,
+    ROW_INPUTS,
+    Input,
+    Travel,
+    default_of,
+    inputs_of,
+)
 from qwen_image_contract.limits import Limits
-from qwen_image_contract.models import ENSEMBLES, Ensemble, Task
+from qwen_image_contract.models import ENSEMBLES, TASKS, Ensemble, Task
 from qwen_image_contract.outputs import OUTPUTS, Output, outputs_of
 
 __all__ = [
@@ -15,6 +24,8 @@ __all__ = [
     "LARGEST_INT32",
     "LARGEST_SEED",
     "OUTPUTS",
+    "ROW_INPUTS",
+    "TASKS",
     "Ensemble",
     "Input",
     "Limits",

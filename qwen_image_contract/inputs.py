@@ -27,7 +27,7 @@ class Input:
     """One input. A request may leave out what is not `required`, in all of its rows.
 
     Attributes:
-        name: of the tensor, and of the SDK's option where `option` names no other.
+        name: of the tensor and of the SDK's option, where an input image is `image` or `images`.
         datatype: Triton's.
         about: one line for people, of every face.
         elements: of a row; ANY_NUMBER is one dimension of any length.
@@ -41,8 +41,9 @@ class Input:
         default: what the validator fills in; None: nothing, or what `default_text` says.
         default_text, range_text: for the documentation.
         travel: how it gets to the sampler.
-        metavar: of the command line's option; None: the command line adds the option by itself.
+        metavar: of the command line's option; None: the command line has an argument of its own for it.
         option_text: of the command line's option, where that says more or less than `about`.
+        recipe_text: its name in a recipe that people read; empty: it isn't there, or in words of its own.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Input:
     travel: Travel = Travel.NOT
     metavar: str | None = None
     option_text: str | None = None
+    recipe_text: str = ""
 
     @property
     def is_number(self) -> bool:
@@ -144,6 +146,7 @@ INPUTS = (
         range_text="0 to 1, a part of the steps that are made; guidance is off in those before it",
         travel=Travel.VALIDATED,
         metavar="X",
+        recipe_text="CFG start",
     ),
     Input(
         name="cfg_end",
@@ -155,6 +158,7 @@ INPUTS = (
         range_text="cfg_start to 1; guidance is off in the steps behind it",
         travel=Travel.VALIDATED,
         metavar="X",
+        recipe_text="CFG end",
     ),
     Input(
         name="seed",
@@ -178,6 +182,7 @@ INPUTS = (
         range_text="falling, above 0, at most 1; they are shifted as the scheduler's own are",
         travel=Travel.AS_SENT,
         metavar="X,X,...",
+        recipe_text="Sigmas",
     ),
     Input(
         name="input_image",
@@ -200,6 +205,9 @@ INPUTS = (
         about="how much of the image may change",
         tasks=("generate",),
         default=0.6,
+        metavar="X",
+        option_text="how much of it may change: above 0, at most 1",
+        recipe_text="Strength",
     ),
     Input(
         name="preview_every",
@@ -223,6 +231,8 @@ INPUTS = (
         travel=Travel.AS_SENT,
     ),
 )
+
+ROW_INPUTS = tuple(each for each in INPUTS if not each.only_streams)  # what one image is made from
 
 
 def default_of(name: str) -> float:

@@ -1,7 +1,6 @@
 """The client of Qwen-Image on Triton: images, previews and cancellation over gRPC or HTTP."""
 
 from qwen_image_client._async_client import AsyncClient
-from qwen_image_client._call import Task
 from qwen_image_client._client import Client
 from qwen_image_client._errors import (
     Cancelled,
@@ -20,6 +19,7 @@ from qwen_image_client._recipe import EditArguments, Recipe, RecipeArguments
 from qwen_image_client._request import GenerationRequest
 from qwen_image_client._tensors import Output
 from qwen_image_client._wire_types import Picture
+from qwen_image_contract import Task
 
 __all__ = [
     "AsyncClient",

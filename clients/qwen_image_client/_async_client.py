@@ -7,15 +7,15 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from qwen_image_client._async_dispatcher import AsyncDispatcher
-from qwen_image_client._call import Task
 from qwen_image_client._errors import QwenImageClientError, Timeout
 from qwen_image_client._images import GeneratedImage, Preview
 from qwen_image_client._job import Job
 from qwen_image_client._options import ClientOptions, EditOptions, GenerationOptions
 from qwen_image_client._request import GenerationRequest, expand_edits, expand_requests
-from qwen_image_client._settings import PROBE_INTERVAL_S, TASKS, Settings
+from qwen_image_client._settings import PROBE_INTERVAL_S, Settings
 from qwen_image_client._tensors import Output
 from qwen_image_client._wire_types import Picture
+from qwen_image_contract import TASKS, Task
 
 
 class AsyncClient:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from qwen_image_client._async_transport import open_async_transport
-from qwen_image_client._call import Call, Task, Tensors, find_other_model, wrong_model_hint
+from qwen_image_client._call import Call, Tensors, find_other_model, wrong_model_hint
 from qwen_image_client._errors import (
     QwenImageClientError,
     ServerError,
@@ -19,6 +19,7 @@ from qwen_image_client._errors import (
 from qwen_image_client._images import GeneratedImage, Preview
 from qwen_image_client._job import Job
 from qwen_image_client._settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Deadline, Settings
+from qwen_image_contract import Task
 
 
 class AsyncDispatcher:

@@ -3,15 +3,15 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qwen_image_client._errors import InvalidRequest, QwenImageClientError
+from qwen_image_contract import Task
 
 Tensors: TypeAlias = Mapping[str, NDArray[Any]]
-Task: TypeAlias = Literal["generate", "edit"]  # a checkpoint is made for one of them, and a server has one checkpoint
 
 _UNKNOWN_MODEL = "unknown model"  # in Triton's message, over gRPC and HTTP
 _HINTS: dict[Task, str] = {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 
-from qwen_image_client._call import Call, Task, Tensors, find_other_model, wrong_model_hint
+from qwen_image_client._call import Call, Tensors, find_other_model, wrong_model_hint
 from qwen_image_client._errors import (
     QwenImageClientError,
     ServerError,
@@ -20,6 +20,7 @@ from qwen_image_client._images import GeneratedImage, Preview
 from qwen_image_client._job import Job
 from qwen_image_client._settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Deadline, Settings
 from qwen_image_client._transport import open_transport
+from qwen_image_contract import Task
 
 
 class Dispatcher:

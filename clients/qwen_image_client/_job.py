@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from qwen_image_client import _tensors
-from qwen_image_client._call import Call, Models, Task, Tensors, new_request_id, short_id
+from qwen_image_client._call import Call, Models, Tensors, new_request_id, short_id
 from qwen_image_client._errors import InvalidRequest, ServerError
 from qwen_image_client._images import GeneratedImage, Preview
-from qwen_image_client._recipe import Recipe
+from qwen_image_client._recipe import AS_SENT, Recipe
 from qwen_image_client._request import GenerationRequest
-from qwen_image_client._tensors import STEP, USED_OUTPUTS, Output, read_used
+from qwen_image_client._tensors import STEP, USED_OUTPUTS, Output, read_all_used
 from qwen_image_client._wire_types import int32, sha256, text
+from qwen_image_contract import ROW_INPUTS, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,9 @@ class RecipeDraft:
     def finish(self, tensors: Tensors, index: int) -> Recipe:
         """The recipe of the row, the `index`-th of its request, with what the server used."""
         return Recipe(
-            prompt=self.row.prompt,
-            negative_prompt=self.row.negative_prompt,
-            seed=read_used(tensors, "seed", index, int),
-            num_inference_steps=read_used(tensors, "num_inference_steps", index, int),
-            true_cfg_scale=read_used(tensors, "true_cfg_scale", index, float),
-            width=read_used(tensors, "width", index, int),
-            height=read_used(tensors, "height", index, int),
-            sigmas=None if self.row.sigmas is None else tuple(self.row.sigmas),
+            **{each.name: getattr(self.row, each.name) for each in AS_SENT},
+            **read_all_used(tensors, index),
             requested_num_inference_steps=self.row.num_inference_steps,
-            strength=self.row.strength,
             image_sha256=self.image_sha256,
             mask_sha256=self.mask_sha256,
             task=self.task,
@@ -86,9 +80,9 @@ def draft_recipes(
 def _check(row: GenerationRequest, task: Task) -> None:
     """An edit's model has no such inputs, and Triton's message for that explains little."""
     if task == "edit":
-        for name in ("strength", "mask_image"):
-            if getattr(row, name) is not None:
-                raise InvalidRequest(f"{name} is given: an edit takes none, it changes what the prompt says")
+        for each in ROW_INPUTS:
+            if task not in each.tasks and getattr(row, each.name) is not None:
+                raise InvalidRequest(f"{each.name} is given: an edit takes none, it changes what the prompt says")
         if row.input_image is None:
             raise InvalidRequest("an edit needs input_image: the picture to edit, or several")
 

@@ -22,6 +22,7 @@ class RowOptions(TypedDict, total=False):
         height, width: in pixels.
         num_inference_steps: denoising steps.
         true_cfg_scale: strength of the guidance, in force only with a negative prompt and above 1.
+        cfg_start, cfg_end: the part of the steps that guidance is in force in, 0 to 1 when left out.
         sigmas: the noise levels to use in place of the scheduler's own, one a step.
     """
 
@@ -30,6 +31,8 @@ class RowOptions(TypedDict, total=False):
     width: int | None
     num_inference_steps: int | None
     true_cfg_scale: float | None
+    cfg_start: float | None
+    cfg_end: float | None
     sigmas: Sequence[float] | None
 
 

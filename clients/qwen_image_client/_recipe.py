@@ -6,14 +6,19 @@ Made alone it is the same bit for bit; together with other images it may differ 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, get_args
+from typing import Any, cast
 
-from qwen_image_client._call import Task
 from qwen_image_client._errors import InvalidRequest, RecipeError
 from qwen_image_client._options import RowOptions
-from qwen_image_client._wire_types import Picture, int32, int64, real, reals, text
+from qwen_image_client._tensors import USED
+from qwen_image_client._wire_types import Picture, converter_of, int32, text
+from qwen_image_contract import ROW_INPUTS, TASKS, Task
 
 _VERSION = 1
+_VALUES = [each for each in ROW_INPUTS if not each.is_image]
+AS_SENT = [each for each in _VALUES if each.name not in USED]
+# Written even where they are None. Later fields are left out then, for older clients, which don't know them.
+_WRITTEN_AS_NULL = {"negative_prompt", "sigmas", "requested_num_inference_steps", "strength", "mask_sha256"}
 
 
 class RecipeArguments(RowOptions):
@@ -39,7 +44,7 @@ class Recipe:
     """One image's recipe: what was requested, and what the server really used.
 
     Attributes:
-        prompt, negative_prompt, sigmas, strength: as sent; None was left out.
+        prompt, negative_prompt, cfg_start, cfg_end, sigmas, strength: as sent; None was left out.
         seed, num_inference_steps, true_cfg_scale, width, height: as the server answered; scale 1 is no guidance.
         requested_num_inference_steps: as sent; an image that started from another made only a part of them.
         image_sha256: of the files of its input images, in order; the images aren't in the recipe.
@@ -57,6 +62,8 @@ class Recipe:
     width: int
     height: int
     sigmas: tuple[float, ...] | None
+    cfg_start: float | None = None
+    cfg_end: float | None = None
     requested_num_inference_steps: int | None = None
     strength: float | None = None
     image_sha256: tuple[str, ...] = ()
@@ -82,14 +89,7 @@ class Recipe:
         ):
             if digests and given is None:
                 raise RecipeError(f"the recipe needs its {name}, which it knows by SHA-256 alone: {digests}")
-        return {
-            "prompt": self.prompt,
-            **self._options(),
-            "seed": self.seed,
-            "image": image,
-            "strength": self.strength,
-            "mask_image": mask_image,
-        }
+        return cast(RecipeArguments, {**self._options(), "image": image, "mask_image": mask_image})
 
     def as_edit_arguments(self, images: Picture | Sequence[Picture]) -> EditArguments:
         """The arguments that make this edit again: `client.edit(**recipe.as_edit_arguments(images))`.
@@ -99,17 +99,15 @@ class Recipe:
         """
         if self.task != "edit":
             raise RecipeError(f"the recipe is of `{self.task}`: use as_arguments()")
-        return {"prompt": self.prompt, "images": images, **self._options(), "seed": self.seed}
+        return cast(EditArguments, {**self._options(), "images": images})
 
-    def _options(self) -> RowOptions:
+    def _options(self) -> Mapping[str, Any]:
+        """What isn't an image."""
         return {
-            "negative_prompt": self.negative_prompt,
+            **{each.name: getattr(self, each.name) for each in _VALUES if self.task in each.tasks},
             "num_inference_steps": self._steps(),
             # Without a negative prompt no scale was in force: one added later takes the server's default.
             "true_cfg_scale": None if self.negative_prompt is None else self.true_cfg_scale,
-            "width": self.width,
-            "height": self.height,
-            "sigmas": self.sigmas,
         }
 
     def _steps(self) -> int | None:
@@ -126,8 +124,7 @@ class Recipe:
             "Seed": self.seed,
             "Size": f"{self.width}x{self.height}",
             "CFG scale": self.true_cfg_scale,
-            "Sigmas": None if self.sigmas is None else " ".join(map(str, self.sigmas)),
-            "Strength": self.strength,
+            **{each.recipe_text: _show(getattr(self, each.name)) for each in AS_SENT if each.recipe_text},
             "Picture SHA-256": " ".join(self.image_sha256) or None,
             "Mask SHA-256": self.mask_sha256,
             "Model": self.model,
@@ -137,17 +134,26 @@ class Recipe:
         return "\n".join([self.prompt, *negative, known])
 
     def as_json(self) -> str:
-        return json.dumps({"version": _VERSION, **asdict(self)}, ensure_ascii=False)
+        known = {name: value for name, value in asdict(self).items() if value is not None or name in _WRITTEN_AS_NULL}
+        return json.dumps({"version": _VERSION, **known}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Recipe":
         """Reads what `as_json` wrote.
 
         Raises:
-            RecipeError: it isn't a recipe, misses a field, has one too many, or a value of the wrong type.
+            RecipeError: it isn't a recipe, misses a field, has one with a value that this client doesn't know, or a
+                value of the wrong type.
         """
         needed = {field.name for field in fields(cls) if field.default is MISSING}
         return cls(**_parse(text, needed))
+
+
+def _show(value: float | tuple[float, ...] | None) -> str | None:
+    """For people; None stays None."""
+    if value is None:
+        return None
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
@@ -157,45 +163,36 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
 
 
 def _task(name: str, value: object) -> str:
-    if value not in get_args(Task):
-        raise InvalidRequest(f"{name}={value!r} must be one of {', '.join(get_args(Task))}")
+    if value not in TASKS:
+        raise InvalidRequest(f"{name}={value!r} must be one of {', '.join(TASKS)}")
     return str(value)
 
 
-_FIELDS: Mapping[str, Callable[[str, object], object]] = {
-    "prompt": text,
-    "seed": int64,
-    "num_inference_steps": int32,
-    "true_cfg_scale": real,
-    "width": int32,
-    "height": int32,
+_CONVERTERS: Mapping[str, Callable[[str, object], object]] = {
+    **{each.name: converter_of(each) for each in _VALUES},
+    "requested_num_inference_steps": int32,
     "image_sha256": _texts,
+    "mask_sha256": text,
     "task": _task,
     "model": text,
     "request_id": text,
 }
-_NULLABLE_FIELDS: Mapping[str, Callable[[str, object], object]] = {
-    "negative_prompt": text,
-    "sigmas": reals,
-    "requested_num_inference_steps": int32,
-    "strength": real,
-    "mask_sha256": text,
-}
+_NULLABLE = {each.name for each in AS_SENT if not each.required} | {"requested_num_inference_steps", "mask_sha256"}
 
 
 def _parse(json_text: str, needed: Collection[str]) -> dict[str, Any]:
     """The recipe's fields by name; those that aren't `needed` may be missing: earlier versions didn't write them.
 
     Raises:
-        RecipeError: it isn't a recipe, misses a field, has one too many, or a value of the wrong type.
+        RecipeError: see `Recipe.from_json`.
     """
     record = _load(json_text)
     missing = sorted(set(needed) - record.keys())
-    unknown = sorted(record.keys() - {*_FIELDS, *_NULLABLE_FIELDS})
+    unknown = sorted(name for name in record.keys() - _CONVERTERS.keys() if record[name] is not None)
     if missing or unknown:
         raise RecipeError(f"the recipe's fields don't match: missing {missing}, unknown {unknown}")
     try:
-        return {name: _convert(name, value) for name, value in record.items()}
+        return {name: _convert(name, value) for name, value in record.items() if name in _CONVERTERS}
     except InvalidRequest as error:
         raise RecipeError(f"the recipe can't be used: {error}") from error
 
@@ -211,6 +208,4 @@ def _load(json_text: str) -> dict[str, Any]:
 
 
 def _convert(name: str, value: object) -> object:
-    if name in _FIELDS:
-        return _FIELDS[name](name, value)
-    return None if value is None else _NULLABLE_FIELDS[name](name, value)
+    return None if value is None and name in _NULLABLE else _CONVERTERS[name](name, value)

@@ -1,26 +1,15 @@
 """What one image is made from, and how the options of a call become one request a row."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, cast
 
 from qwen_image_client._errors import InvalidRequest
 from qwen_image_client._options import EditOptions, RowOptions
-from qwen_image_client._wire_types import Picture, encode_image, encode_images, int32, int64, real, reals, text
+from qwen_image_client._wire_types import Picture, converter_of, encode_image, encode_images, int32, int64
+from qwen_image_contract import ROW_INPUTS
 
-_CONVERT: Mapping[str, Callable[[str, object], object]] = {
-    "prompt": text,
-    "negative_prompt": text,
-    "height": int32,
-    "width": int32,
-    "num_inference_steps": int32,
-    "true_cfg_scale": real,
-    "seed": int64,
-    "sigmas": reals,
-    "input_image": encode_images,
-    "strength": real,
-    "mask_image": encode_image,
-}
+_CONVERTERS = {each.name: converter_of(each) for each in ROW_INPUTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +31,8 @@ class GenerationRequest:
     width: int | None = None
     num_inference_steps: int | None = None
     true_cfg_scale: float | None = None
+    cfg_start: float | None = None
+    cfg_end: float | None = None
     seed: int | None = None
     sigmas: Sequence[float] | None = None
     input_image: Picture | Sequence[Picture] | None = None
@@ -49,7 +40,7 @@ class GenerationRequest:
     mask_image: Picture | None = None
 
     def __post_init__(self) -> None:
-        for name, convert in _CONVERT.items():
+        for name, convert in _CONVERTERS.items():
             value = getattr(self, name)
             if value is not None or name == "prompt":
                 object.__setattr__(self, name, convert(name, value))

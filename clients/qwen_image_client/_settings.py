@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qwen_image_client._address import Address, Connection, Protocol
-from qwen_image_client._call import Models, Task
+from qwen_image_client._call import Models
 from qwen_image_client._errors import InvalidRequest, QwenImageClientError
 
 DEFAULT_TIMEOUT_S = 600.0
 CANCEL_TIMEOUT_S = 5.0  # of an abandoned call: its caller is waiting for the error
 PROBE_TIMEOUT_S = 5.0
 PROBE_INTERVAL_S = 0.5
-TASKS: tuple[Task, ...] = ("generate", "edit")
 
 
 @dataclass(frozen=True, slots=True)

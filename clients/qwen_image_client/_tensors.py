@@ -1,39 +1,31 @@
 """Rows to input tensors, and output tensors to images: the public contract's shapes and types, batch first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from tritonclient.utils import triton_to_np_dtype
 
-from qwen_image_client._call import Task, Tensors
+from qwen_image_client._call import Tensors
 from qwen_image_client._errors import InvalidRequest
 from qwen_image_client._options import NO_GUIDANCE
 from qwen_image_client._request import GenerationRequest
+from qwen_image_contract import OUTPUTS, ROW_INPUTS, Input, Task
 
 Output: TypeAlias = Literal["image", "latents", "mask"]
 Number = TypeVar("Number", int, float)
 
-INPUT_TYPES: Mapping[str, type[np.generic]] = {
-    "prompt": np.object_,
-    "negative_prompt": np.object_,
-    "height": np.int32,
-    "width": np.int32,
-    "num_inference_steps": np.int32,
-    "true_cfg_scale": np.float32,
-    "seed": np.int64,
-    "sigmas": np.float32,
-    "input_image": np.object_,
-    "strength": np.float32,
-    "mask_image": np.object_,
-}
-_SAME_IN_ALL_ROWS = ("height", "width")
-_IMAGES = ("input_image", "mask_image")
 _NO_IMAGE = b""
 STEP = "step"
-USED_OUTPUTS = ("used_seed", "used_num_inference_steps", "used_true_cfg_scale", "used_width", "used_height")
+USED = {
+    each.name.removeprefix("used_"): float if each.datatype == "FP32" else int
+    for each in OUTPUTS
+    if each.name.startswith("used_")
+}
+USED_OUTPUTS = tuple(f"used_{name}" for name in USED)
 _ALL_WHITE = 255
 
 
@@ -47,23 +39,23 @@ def make_input_tensors(rows: Sequence[GenerationRequest]) -> dict[str, NDArray[A
     if not rows:
         raise InvalidRequest("a request needs at least one image to make")
     rows = _with_guidance_for_each(rows)
-    columns = {name: _column(name, rows) for name in INPUT_TYPES}
-    return {name: _tensor(name, column) for name, column in columns.items() if column is not None}
+    columns = {each: _column(each, rows) for each in ROW_INPUTS}
+    return {each.name: _tensor(each, column) for each, column in columns.items() if column is not None}
 
 
-def _column(name: str, rows: Sequence[GenerationRequest]) -> list[Any] | None:
-    values = [getattr(row, name) for row in rows]
+def _column(each: Input, rows: Sequence[GenerationRequest]) -> list[Any] | None:
+    name, values = each.name, [getattr(row, each.name) for row in rows]
     missing = values.count(None)
     if missing == len(values):
         return None
-    if name in _IMAGES:
+    if each.is_image:
         return _padded(values)
     if missing:
         raise InvalidRequest(f"{name} is given for some of the {len(rows)} rows: give it for all of them or for none")
-    if name in _SAME_IN_ALL_ROWS and len(set(values)) > 1:
+    if each.same_in_all_rows and len(set(values)) > 1:
         raise InvalidRequest(f"{name} differs between the rows of one request ({sorted(set(values))}): send one a size")
-    if name == "sigmas" and len({len(row) for row in values}) > 1:
-        raise InvalidRequest("sigmas differ in length between the rows of one request: send one a length")
+    if each.elements != 1 and len({len(row) for row in values}) > 1:
+        raise InvalidRequest(f"{name} differ in length between the rows of one request: send one a length")
     return values
 
 
@@ -74,9 +66,9 @@ def _padded(values: Sequence[tuple[bytes, ...] | bytes | None]) -> list[tuple[by
     return [row + (_NO_IMAGE,) * (longest - len(row)) for row in rows]
 
 
-def _tensor(name: str, column: list[Any]) -> NDArray[Any]:
+def _tensor(each: Input, column: list[Any]) -> NDArray[Any]:
     values = [value.encode() if isinstance(value, str) else value for value in column]
-    return np.array(values, dtype=INPUT_TYPES[name]).reshape(len(values), -1)
+    return np.array(values, dtype=triton_to_np_dtype(each.datatype)).reshape(len(values), -1)
 
 
 def _with_guidance_for_each(rows: Sequence[GenerationRequest]) -> Sequence[GenerationRequest]:
@@ -113,6 +105,11 @@ def choose_outputs(
 def read_used(tensors: Tensors, name: str, index: int, kind: Callable[[str], Number]) -> Number:
     """What the server really used; by way of text, so that FP32's 4.1 isn't 4.0999999."""
     return kind(str(tensors[f"used_{name}"][index, 0]))
+
+
+def read_all_used(tensors: Tensors, index: int) -> dict[str, float]:
+    """What the server used for one row, by the names of the inputs."""
+    return {name: read_used(tensors, name, index, kind) for name, kind in USED.items()}
 
 
 def read_image(tensors: Tensors, index: int) -> Image.Image | None:

@@ -4,7 +4,7 @@ Types are checked here, ranges by the server.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from numbers import Integral, Real
 from os import PathLike
@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from qwen_image_client._errors import InvalidRequest
+from qwen_image_contract import Input
 
 Picture: TypeAlias = bytes | str | PathLike[str] | Image.Image
 """A PNG, JPEG or WebP file's content or path, or an image of PIL."""
@@ -96,6 +97,22 @@ def encode_images(name: str, value: object) -> tuple[bytes, ...]:
     if not value:
         raise InvalidRequest(f"{name} holds no picture")
     return tuple(encode_image(f"{name}[{index}]", image) for index, image in enumerate(value))
+
+
+_CONVERTERS: Mapping[str, Callable[[str, object], object]] = {
+    "BYTES": text,
+    "INT32": int32,
+    "INT64": int64,
+    "FP32": real,
+}
+_LIST_CONVERTERS: Mapping[str, Callable[[str, object], object]] = {"FP32": reals}
+
+
+def converter_of(each: Input) -> Callable[[str, object], object]:
+    """What turns a value, given its name, into one of this input, or raises InvalidRequest."""
+    if each.is_image:
+        return encode_image if each.elements == 1 else encode_images
+    return (_CONVERTERS if each.elements == 1 else _LIST_CONVERTERS)[each.datatype]
 
 
 def sha256(content: bytes) -> str:

@@ -6,8 +6,9 @@ from qwen_image_client._errors import error_from_status
 from qwen_image_client._grpc import CHANNEL_OPTIONS
 from qwen_image_client._images import encode_lossy, slug
 from qwen_image_client._options import DEFAULT_GUIDANCE, NO_GUIDANCE, ON_OFF, OnOff, guidance_options
-from qwen_image_client._settings import DEFAULT_TIMEOUT_S, PROBE_TIMEOUT_S, TASKS
+from qwen_image_client._settings import DEFAULT_TIMEOUT_S, PROBE_TIMEOUT_S
 from qwen_image_client._wire_types import encode_image, sha256
+from qwen_image_contract import TASKS
 
 __all__ = [
     "CHANNEL_OPTIONS",

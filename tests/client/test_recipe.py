@@ -167,6 +167,29 @@ def test_a_recipe_saved_before_there_were_pictures_can_be_read(recipe):
     assert Recipe.from_json(json.dumps(record)) == recipe
 
 
+def test_a_recipe_of_a_newer_client_can_be_read_where_its_new_fields_are_empty(recipe):
+    record = json.loads(recipe.as_json())
+    assert Recipe.from_json(json.dumps({**record, "sampler": None})) == recipe
+    with pytest.raises(RecipeError, match=r"unknown \['sampler'\]"):
+        Recipe.from_json(json.dumps({**record, "sampler": "euler"}))
+
+
+def test_a_recipe_without_a_part_of_the_steps_is_written_as_before_there_was_one(recipe):
+    assert json.loads(recipe.as_json()).keys() == {
+        *("version", "prompt", "negative_prompt", "seed", "num_inference_steps", "true_cfg_scale", "width", "height"),
+        *("sigmas", "requested_num_inference_steps", "strength", "image_sha256", "mask_sha256", "task", "model"),
+        "request_id",
+    }
+
+
+def test_guidance_in_a_part_of_the_steps_is_in_the_recipe(tmp_path, recipe):
+    guided = replace(recipe, cfg_start=0.25, cfg_end=0.75)
+    again = load_recipe(painted(guided).save(tmp_path / "circle.png"))
+    assert again == guided
+    assert (again.as_arguments()["cfg_start"], again.as_arguments()["cfg_end"]) == (0.25, 0.75)
+    assert "CFG scale: 4.1, CFG start: 0.25, CFG end: 0.75, Sigmas: 1.0 " in again.as_text()
+
+
 def test_a_recipe_that_started_from_a_picture_asks_for_the_steps_that_were_asked_for(inpainted):
     arguments = inpainted.as_arguments(image="start.png", mask_image="mask.png")
     assert (arguments["num_inference_steps"], arguments["strength"]) == (5, 0.6)

@@ -64,6 +64,18 @@ def test_an_answer_that_is_no_inference_result_is_a_server_error():
         _http.tensors(_http.HttpResponse(200, {}, b"<html>"), Call("m", {}, ("seed",), "id-1"))
 
 
+def test_a_server_with_an_output_more_is_read_as_ever():
+    names = ("used_seed", "used_adapter")
+    outputs = [{"name": name, "datatype": "INT64", "shape": [1, 1], "data": [7]} for name in names]
+    body = json.dumps({"model_name": "qwen_image", "outputs": outputs}).encode()
+    wanted = Call("qwen_image", {}, ("used_seed",), "id-1")
+    assert _http.tensors(_http.HttpResponse(200, {}, body), wanted) == {"used_seed": [[7]]}
+    response = service_pb2.ModelInferResponse(raw_output_contents=[np.int64(7).tobytes()] * 2)
+    for name in names:
+        response.outputs.add(name=name, datatype="INT64", shape=[1, 1])
+    assert _grpc.tensors(response, wanted) == {"used_seed": [[7]]}
+
+
 def test_an_error_message_inside_a_stream_is_an_error():
     message = service_pb2.ModelStreamInferResponse(error_message="the engine broke")
     with pytest.raises(ServerError, match="the engine broke"):

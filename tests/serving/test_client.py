@@ -102,6 +102,8 @@ def test_an_image_comes_with_the_recipe_that_was_really_used(client):
         "seed": 7,
         "num_inference_steps": 3,
         "true_cfg_scale": None,
+        "cfg_start": None,
+        "cfg_end": None,
         "width": 96,
         "height": 64,
         "sigmas": None,
@@ -142,6 +144,15 @@ def test_a_saved_image_runs_again(client, tmp_path):
     assert (recipe.num_inference_steps, recipe.true_cfg_scale, recipe.sigmas) == (2, 2.1, (1.0, 0.6))
     (again,) = client.generate(**recipe.as_arguments())
     assert levels_apart(pixels(again), pixels(image)) <= 1
+
+
+def test_guidance_in_a_part_of_the_steps_runs_again(client, tmp_path):
+    options = {"negative_prompt": "blurry", "seed": 7, **QUICK}
+    whole, part = (client.generate("a red circle", **options, **more)[0] for more in ({}, {"cfg_end": 0.3}))
+    assert levels_apart(pixels(part), pixels(whole)) > 1
+    recipe = load_recipe(part.save(tmp_path / "circle.png"))
+    (again,) = client.generate(**recipe.as_arguments())
+    assert levels_apart(pixels(again), pixels(part)) <= 1
 
 
 def test_latents_alone_do_not_run_the_decoder(server, client):

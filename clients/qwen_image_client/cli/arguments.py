@@ -7,7 +7,9 @@ from pathlib import Path
 
 from qwen_image_client import Client
 from qwen_image_client.cli.files import DEFAULT_NAME
+from qwen_image_client.cli.inputs import add_input, inputs_with_option
 from qwen_image_client.integration import DEFAULT_GUIDANCE, DEFAULT_TIMEOUT_S, ON_OFF, VERSION, OnOff, Protocol
+from qwen_image_contract import TASKS
 
 _URL_VARIABLE = "QWEN_IMAGE_URL"
 _GUIDANCE_VARIABLE = "QWEN_IMAGE_DEFAULT_GUIDANCE"
@@ -15,21 +17,17 @@ _EXIT_CODES = "exit codes: 0 done, 1 the server failed or isn't there, 2 wrong u
 
 
 class Arguments(argparse.Namespace):
-    """One parsed command line. What a command has no option for is as if left out."""
+    """One parsed command line: the options that the commands read by name, and those of the contract's inputs.
+
+    What a command has no option for is as if left out.
+    """
 
     command: str
     url: str
     protocol: Protocol | None
     timeout: float
     prompt: str | None
-    negative_prompt: str | None
-    width: int | None
-    height: int | None
-    num_inference_steps: int | None
-    true_cfg_scale: float | None
     default_guidance: OnOff
-    seed: int | None
-    sigmas: tuple[float, ...] | None
     num_images: int
     images: list[Path] | None
     strength: float | None = None
@@ -114,21 +112,10 @@ def _add_image(parser: argparse.ArgumentParser) -> None:
     """What to make, for every command that makes images."""
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to paint, or what to change")
     image = parser.add_argument_group("image", "what is left out takes the server's default")
-    image.add_argument("--negative-prompt", metavar="TEXT", help="what to steer away from")
-    image.add_argument("--width", type=int, metavar="PIXELS")
-    image.add_argument("--height", type=int, metavar="PIXELS")
-    image.add_argument("--num-inference-steps", type=int, metavar="N")
-    image.add_argument("--true-cfg-scale", type=float, metavar="X", help="strength of the guidance; 1: none")
-    image.add_argument(
-        "--default-guidance",
-        type=_read_on_or_off,
-        default=os.environ.get(_GUIDANCE_VARIABLE, DEFAULT_GUIDANCE),
-        metavar="on|off",
-        help="whether to guide, by a blank negative prompt, where neither a negative prompt nor a scale is given "
-        f"(default: ${_GUIDANCE_VARIABLE}, else {DEFAULT_GUIDANCE})",
-    )
-    image.add_argument("--seed", type=int, metavar="N", help="several images take N, N+1, ...")
-    image.add_argument("--sigmas", type=_read_numbers, metavar="X,X,...", help="noise levels, one a step")
+    for each in inputs_with_option(*TASKS):
+        if each.name == "seed":
+            _add_default_guidance(image)
+        add_input(image, each)
     image.add_argument("--num-images", type=int, default=1, metavar="N", help="default: %(default)s")
     image.add_argument(
         "--from-image",
@@ -139,11 +126,23 @@ def _add_image(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_default_guidance(group: "argparse._ArgumentGroup") -> None:
+    group.add_argument(
+        "--default-guidance",
+        type=_read_on_or_off,
+        default=os.environ.get(_GUIDANCE_VARIABLE, DEFAULT_GUIDANCE),
+        metavar="on|off",
+        help="whether to guide, by a blank negative prompt, where neither a negative prompt nor a scale is given "
+        f"(default: ${_GUIDANCE_VARIABLE}, else {DEFAULT_GUIDANCE})",
+    )
+
+
 def _add_input_image(parser: argparse.ArgumentParser) -> None:
     """The image that another may start from."""
     start = parser.add_argument_group("picture to start from", "PNG, JPEG or WebP files")
     start.add_argument("--image", dest="images", action="append", type=Path, metavar="FILE")
-    start.add_argument("--strength", type=float, metavar="X", help="how much of it may change: above 0, at most 1")
+    for each in inputs_with_option("generate"):
+        add_input(start, each)
     start.add_argument("--mask", type=Path, metavar="FILE", help="paint where it is white, keep where it is black")
     start.add_argument(
         "--save-mask", type=Path, metavar="FILE.png", help="write the mask in the image's size; no progress by step"
@@ -178,10 +177,3 @@ def _read_on_or_off(text: str) -> OnOff:
         if text == allowed:
             return allowed
     raise argparse.ArgumentTypeError(f"{text!r} must be on or off")
-
-
-def _read_numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(item) for item in text.split(","))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a list of numbers like 1.0,0.75,0.5") from error

@@ -17,20 +17,10 @@ from qwen_image_client.cli.files import (
     save,
     save_mask,
 )
+from qwen_image_client.cli.inputs import read_inputs
 from qwen_image_client.integration import guidance_options, new_request_id, sha256
 
 ONLY_THE_LAST = 2**31 - 1  # steps between decoded previews
-_ROW_OPTIONS = (
-    "prompt",
-    "negative_prompt",
-    "width",
-    "height",
-    "num_inference_steps",
-    "true_cfg_scale",
-    "seed",
-    "sigmas",
-    "strength",
-)
 
 
 def generate(arguments: Arguments) -> int:
@@ -60,7 +50,7 @@ def read_options(arguments: Arguments, files: InputFiles) -> dict[str, Any]:
         RecipeError: the image carries no recipe, or that of another command.
         OSError: the image can't be opened.
     """
-    given = {name: getattr(arguments, name) for name in _ROW_OPTIONS if getattr(arguments, name) is not None}
+    given = read_inputs(arguments, arguments.command)
     images = files.as_arguments(arguments.command)
     recipe = {} if arguments.from_image is None else _read_recipe(arguments.from_image, arguments.command, files)
     if "num_inference_steps" in given or "sigmas" in given:
