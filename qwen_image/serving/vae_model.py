@@ -19,6 +19,7 @@ from qwen_image.serving.bls import call_plan
 from qwen_image.serving.gpu_health import end_if_gpu_is_lost
 from qwen_image.serving.gpu_memory import gpu_memory
 from qwen_image.serving.granted import checked_costs, grants_of_this_server
+from qwen_image.serving.host_memory import HostMemory
 from qwen_image.serving.metrics import Metrics
 from qwen_image.serving.model_process import be_watched
 from qwen_image.serving.tensors import array, response
@@ -43,6 +44,7 @@ class VaeModel(ABC):
             torch.set_num_threads(settings.integer("threads"))
             self.load(settings.checkpoint(), settings.load_format, settings.device, getattr(torch, settings["dtype"]))
         self._metrics = Metrics(settings.name, "qwen_image_not_finite_images_total")
+        self._host_memory = HostMemory()
         log_warm(settings.name, time.perf_counter() - start, gpu_memory())
         be_watched(settings.name)
 
@@ -80,7 +82,8 @@ class VaeModel(ABC):
                 self._metrics.add("qwen_image_not_finite_images_total", len(rows))
             return error_response(error, request.request_id())
         finally:
-            _give_memory_back()
+            _give_gpu_memory_back()
+            self._host_memory.give_back()
 
     def _compute_by_plan(self, rows: NDArray[Any], request_id: str) -> Outputs:
         """Row by row: the plan's memory is that of one picture."""
@@ -92,7 +95,7 @@ class VaeModel(ABC):
         return computed
 
 
-def _give_memory_back() -> None:
+def _give_gpu_memory_back() -> None:
     """A large picture takes several times what the next one may need; taking it again costs some milliseconds."""
     if torch.cuda.memory_reserved() > KEPT_BYTES:
         torch.cuda.empty_cache()
