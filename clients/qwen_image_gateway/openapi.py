@@ -108,13 +108,19 @@ def _object_schema(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+def _event_schema() -> dict[str, Any]:
+    """One event of a stream: its fields."""
+    text = {"type": "string"}
+    return {"type": "object", "properties": {"event": text, "data": text}, "required": ["data"]}
+
+
 GENERATION_BODY = _request_body(**{JSON_TYPE: Fields.model_json_schema()})
 CHAT_BODY = _request_body(**{JSON_TYPE: _chat_schema()})
 EDIT_BODY = _request_body(**{FORM_TYPE: _edit_form_schema(), JSON_TYPE: _edit_json_schema()})
 IMAGES_OR_EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The pictures; with stream=true the events.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": _event_schema()}},
     }
 }
 _ID_PARAMETER = {
