@@ -15,6 +15,7 @@ SYNTAX = (
     (r"await asyncio\.shield\((.*)\)  # .*", r"\1"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
+    (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bAsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\basynccontextmanager\b", "contextmanager"),
@@ -56,7 +57,7 @@ def blocking_twin(source: Path) -> str:
     for pattern, replacement in SYNTAX:
         text = re.sub(pattern, replacement, text)
     text = f"# Generated from {source.name}: edit that, then run {COMMAND}\n{text}"
-    return _ruff("format", _ruff("check", text, "--quiet", "--fix", "--select", "I"))
+    return _ruff("format", _ruff("check", text, "--quiet", "--fix", "--select", "I,F401"))
 
 
 def _ruff(command: str, text: str, *options: str) -> str:

@@ -17,6 +17,7 @@ from qwen_image_client._images import GeneratedImage, Preview, load_recipe
 from qwen_image_client._options import ClientOptions, EditOptions, GenerationOptions, RowOptions
 from qwen_image_client._recipe import EditArguments, Recipe, RecipeArguments
 from qwen_image_client._request import GenerationRequest
+from qwen_image_client._server_info import ServerInfo
 from qwen_image_client._tensors import Output
 from qwen_image_client._wire_types import Picture
 from qwen_image_contract import Task
@@ -42,6 +43,7 @@ __all__ = [
     "RecipeError",
     "RowOptions",
     "ServerError",
+    "ServerInfo",
     "ServerUnavailable",
     "ServerUnreachable",
     "Task",

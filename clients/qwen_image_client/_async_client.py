@@ -12,6 +12,7 @@ from qwen_image_client._images import GeneratedImage, Preview
 from qwen_image_client._job import Job
 from qwen_image_client._options import ClientOptions, EditOptions, GenerationOptions
 from qwen_image_client._request import GenerationRequest, expand_edits, expand_requests
+from qwen_image_client._server_info import ServerInfo
 from qwen_image_client._settings import PROBE_INTERVAL_S, Settings
 from qwen_image_client._tensors import Output
 from qwen_image_client._wire_types import Picture
@@ -118,13 +119,15 @@ class AsyncClient:
         request_id: str | None = None,
         timeout_s: float | None = None,
         preview_every: int | None = None,
+        num_previews: int | None = None,
         **options: Unpack[GenerationOptions],
     ) -> AsyncGenerator[Preview, None]:
         """Makes the images and yields a preview after every step; the last one, `is_final`, holds the images.
 
         Takes what `generate` takes, and `preview_every`: the images are decoded after every so many steps (the
-        server's default is 1) and after the last; between them a preview's images have no `image`. With
-        `outputs=()` the previews report progress alone; there is no "mask". Needs gRPC.
+        server's default is 1) and after the last; between them a preview's images have no `image`. Or it takes
+        `num_previews`: so many steps, evenly spaced, are decoded beside the last. With `outputs=()` the previews report
+        progress alone; there is no "mask". Needs gRPC.
         A loop that may be left early needs `contextlib.aclosing` around the iterator: it cancels the request at once.
 
         Raises:
@@ -132,7 +135,7 @@ class AsyncClient:
             OSError: an image's file can't be read.
         """
         rows = expand_requests(prompt, **options)
-        job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every)
+        job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every, num_previews)
         return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     def stream_edit(
@@ -144,11 +147,12 @@ class AsyncClient:
         request_id: str | None = None,
         timeout_s: float | None = None,
         preview_every: int | None = None,
+        num_previews: int | None = None,
         **options: Unpack[EditOptions],
     ) -> AsyncGenerator[Preview, None]:
         """`edit` with a preview after every step; see `stream`."""
         rows = expand_edits(prompt, images, **options)
-        job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every, "edit")
+        job = Job.streaming(self._settings.models, rows, outputs, request_id, preview_every, num_previews, "edit")
         return self._dispatcher.stream(job, self._settings.deadline(timeout_s))
 
     async def cancel(self, request_id: str, *, timeout_s: float | None = None) -> int:
@@ -159,6 +163,15 @@ class AsyncClient:
             for a while, so that a request still on its way is cancelled when it arrives.
         """
         return await self._dispatcher.cancel(request_id, self._settings.deadline(timeout_s))
+
+    async def server_info(self, *, timeout_s: float | None = None) -> ServerInfo:
+        """What the server tells of itself: its task, the defaults of its options, its limits.
+
+        Raises:
+            ServerError: the server is too old to tell.
+            QwenImageClientError: the server can't be asked; see its subclasses.
+        """
+        return await self._dispatcher.server_info(self._settings.deadline(timeout_s))
 
     async def is_ready(self) -> bool:
         """Whether the server answers and has its model ready, whichever task that is made for."""

@@ -4,11 +4,12 @@ What is refused before any work is retried within the deadline. A call that is a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
 
 from qwen_image_client._async_transport import open_async_transport
-from qwen_image_client._call import Call, Tensors, find_other_model, wrong_model_hint
+from qwen_image_client._call import Call, Tensors, find_other_model, is_unknown_model, wrong_model_hint
 from qwen_image_client._errors import (
     QwenImageClientError,
     ServerError,
@@ -18,8 +19,11 @@ from qwen_image_client._errors import (
 )
 from qwen_image_client._images import GeneratedImage, Preview
 from qwen_image_client._job import Job
+from qwen_image_client._server_info import ServerInfo, read_server_info
 from qwen_image_client._settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Deadline, Settings
-from qwen_image_contract import Task
+from qwen_image_contract import TASKS, Task
+
+Answer = TypeVar("Answer")
 
 
 class AsyncDispatcher:
@@ -55,13 +59,7 @@ class AsyncDispatcher:
 
     async def infer(self, call: Call, deadline: Deadline) -> Tensors:
         """One call's answer."""
-        attempt = 1
-        while True:
-            try:
-                return await self._transport.infer(call, deadline.remaining_s())
-            except QwenImageClientError as error:
-                await self._pause_or_raise(error, attempt, deadline)
-            attempt += 1
+        return await self._retry(lambda: self._transport.infer(call, deadline.remaining_s()), deadline)
 
     async def cancel(self, request_id: str, deadline: Deadline) -> int:
         """Cancels a request and counts its images."""
@@ -75,6 +73,21 @@ class AsyncDispatcher:
             QwenImageClientError: the server can't be asked.
         """
         return await self._is_ready(self._settings.models.unary(task))
+
+    async def server_info(self, deadline: Deadline) -> ServerInfo:
+        """What the server tells of itself, by whichever of its ensembles is there."""
+        return read_server_info(await self._retry(lambda: self._parameters(deadline), deadline))
+
+    async def _parameters(self, deadline: Deadline) -> Mapping[str, str]:
+        errors = []
+        for task in TASKS:
+            try:
+                return await self._transport.parameters(self._settings.models.unary(task), deadline.remaining_s())
+            except QwenImageClientError as error:
+                if not is_unknown_model(error):
+                    raise
+                errors.append(error)
+        raise next((error for error in errors if error.retryable), errors[0])
 
     async def _is_ready(self, model: str) -> bool:
         try:
@@ -96,6 +109,15 @@ class AsyncDispatcher:
             except QwenImageClientError as error:
                 if has_begun:
                     raise
+                await self._pause_or_raise(error, attempt, deadline)
+            attempt += 1
+
+    async def _retry(self, send: Callable[[], Awaitable[Answer]], deadline: Deadline) -> Answer:
+        attempt = 1
+        while True:
+            try:
+                return await send()
+            except QwenImageClientError as error:
                 await self._pause_or_raise(error, attempt, deadline)
             attempt += 1
 

@@ -1,6 +1,6 @@
 """Calls over gRPC or HTTP, on asyncio. Transports translate and send; they don't retry, wait or cancel."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
 
 import grpc  # type: ignore[import-untyped]
@@ -41,6 +41,13 @@ class AsyncTransport(Protocol):
             QwenImageClientError: the server can't be asked.
         """
 
+    async def parameters(self, model: str, timeout_s: float | None) -> Mapping[str, str]:
+        """The parameters in the configuration of `model`.
+
+        Raises:
+            QwenImageClientError: the server can't be asked, or doesn't have the model.
+        """
+
     async def close(self) -> None: ...
 
 
@@ -74,6 +81,13 @@ class AsyncGrpcTransport:
             raise _grpc.error_from_rpc(error, None) from error
         return bool(answer.ready)
 
+    async def parameters(self, model: str, timeout_s: float | None) -> Mapping[str, str]:
+        try:
+            answer = await self._channel.call("ModelConfig", service_pb2.ModelConfigRequest(name=model), timeout_s)
+        except grpc.RpcError as error:
+            raise _grpc.error_from_rpc(error, None) from error
+        return _grpc.parameters(answer)
+
     async def close(self) -> None:
         await self._channel.close()
 
@@ -96,6 +110,10 @@ class AsyncHttpTransport:
     async def is_ready(self, model: str, timeout_s: float | None) -> bool:
         answer = await self._session.send(_http.ready_request(model, self._connection), timeout_s)
         return answer.status == 200
+
+    async def parameters(self, model: str, timeout_s: float | None) -> Mapping[str, str]:
+        answer = await self._session.send(_http.config_request(model, self._connection), timeout_s)
+        return _http.parameters(answer)
 
     async def close(self) -> None:
         await self._session.close()

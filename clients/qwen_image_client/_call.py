@@ -72,9 +72,14 @@ class Models:
         return Call(self.cancel, {"request_id": ids}, ("cancelled",), request_id)
 
 
+def is_unknown_model(error: QwenImageClientError) -> bool:
+    """Whether the server lacks the model, or hasn't loaded it."""
+    return _UNKNOWN_MODEL in error.message.lower()
+
+
 def find_other_model(error: QwenImageClientError, call: Call, models: Models) -> str | None:
     """The other task's model, to look for where the server doesn't know the call's; None for any other error."""
-    if _UNKNOWN_MODEL not in error.message.lower():
+    if not is_unknown_model(error):
         return None
     return models.unary("generate" if _task(call, models) == "edit" else "edit")
 

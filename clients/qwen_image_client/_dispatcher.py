@@ -5,10 +5,11 @@ What is refused before any work is retried within the deadline. A call that is a
 """
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from typing import TypeVar
 
-from qwen_image_client._call import Call, Tensors, find_other_model, wrong_model_hint
+from qwen_image_client._call import Call, Tensors, find_other_model, is_unknown_model, wrong_model_hint
 from qwen_image_client._errors import (
     QwenImageClientError,
     ServerError,
@@ -18,9 +19,12 @@ from qwen_image_client._errors import (
 )
 from qwen_image_client._images import GeneratedImage, Preview
 from qwen_image_client._job import Job
+from qwen_image_client._server_info import ServerInfo, read_server_info
 from qwen_image_client._settings import CANCEL_TIMEOUT_S, PROBE_TIMEOUT_S, Deadline, Settings
 from qwen_image_client._transport import open_transport
-from qwen_image_contract import Task
+from qwen_image_contract import TASKS, Task
+
+Answer = TypeVar("Answer")
 
 
 class Dispatcher:
@@ -56,13 +60,7 @@ class Dispatcher:
 
     def infer(self, call: Call, deadline: Deadline) -> Tensors:
         """One call's answer."""
-        attempt = 1
-        while True:
-            try:
-                return self._transport.infer(call, deadline.remaining_s())
-            except QwenImageClientError as error:
-                self._pause_or_raise(error, attempt, deadline)
-            attempt += 1
+        return self._retry(lambda: self._transport.infer(call, deadline.remaining_s()), deadline)
 
     def cancel(self, request_id: str, deadline: Deadline) -> int:
         """Cancels a request and counts its images."""
@@ -76,6 +74,21 @@ class Dispatcher:
             QwenImageClientError: the server can't be asked.
         """
         return self._is_ready(self._settings.models.unary(task))
+
+    def server_info(self, deadline: Deadline) -> ServerInfo:
+        """What the server tells of itself, by whichever of its ensembles is there."""
+        return read_server_info(self._retry(lambda: self._parameters(deadline), deadline))
+
+    def _parameters(self, deadline: Deadline) -> Mapping[str, str]:
+        errors = []
+        for task in TASKS:
+            try:
+                return self._transport.parameters(self._settings.models.unary(task), deadline.remaining_s())
+            except QwenImageClientError as error:
+                if not is_unknown_model(error):
+                    raise
+                errors.append(error)
+        raise next((error for error in errors if error.retryable), errors[0])
 
     def _is_ready(self, model: str) -> bool:
         try:
@@ -97,6 +110,15 @@ class Dispatcher:
             except QwenImageClientError as error:
                 if has_begun:
                     raise
+                self._pause_or_raise(error, attempt, deadline)
+            attempt += 1
+
+    def _retry(self, send: Callable[[], Answer], deadline: Deadline) -> Answer:
+        attempt = 1
+        while True:
+            try:
+                return send()
+            except QwenImageClientError as error:
                 self._pause_or_raise(error, attempt, deadline)
             attempt += 1
 

@@ -4,6 +4,7 @@ Calls go through the stubs that tritonclient ships and not its InferenceServerCl
 a client and leaves a thread behind for each stream that is cancelled.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -118,6 +119,11 @@ def _raw(array: NDArray[Any]) -> bytes:
         return array.tobytes()
     serialized: bytes = serialize_byte_tensor(array).item()
     return serialized
+
+
+def parameters(response: Any) -> Mapping[str, str]:
+    """The parameters of the configuration in a ModelConfigResponse."""
+    return {name: value.string_value for name, value in response.config.parameters.items()}
 
 
 def tensors(response: Any, call: Call) -> Tensors:

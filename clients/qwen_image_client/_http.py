@@ -212,6 +212,22 @@ def ready_request(model: str, connection: Connection) -> HttpRequest:
     return HttpRequest("GET", _model_path(connection, model, "ready"), connection.headers)
 
 
+def config_request(model: str, connection: Connection) -> HttpRequest:
+    """The GET of the configuration of `model`."""
+    return HttpRequest("GET", _model_path(connection, model, "config"), connection.headers)
+
+
+def parameters(answer: HttpResponse) -> Mapping[str, str]:
+    """The parameters of the configuration in an answer; raises as `tensors` does."""
+    if answer.status != 200:
+        raise error_from_answer(answer, None)
+    try:
+        found = json.loads(answer.body).get("parameters", {})
+        return {name: str(value["string_value"]) for name, value in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ServerError(f"the answer is no model configuration: {error}") from error
+
+
 def _model_path(connection: Connection, model: str, action: str) -> str:
     return f"{connection.address.base_path}/v2/models/{quote(model)}/{action}"
 

@@ -1,6 +1,6 @@
 """One call's rows, from the request for them to the images and previews that answer it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,8 @@ from qwen_image_client._request import GenerationRequest
 from qwen_image_client._tensors import STEP, USED_OUTPUTS, Output, read_all_used
 from qwen_image_client._wire_types import int32, sha256, text
 from qwen_image_contract import ROW_INPUTS, Task
+
+_NO_PREVIEWS: Mapping[str, int | None] = {"preview_every": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +125,23 @@ class Job:
         rows: Sequence[GenerationRequest],
         outputs: Sequence[Output],
         request_id: str | None,
-        preview_every: int | None,
+        preview_every: int | None = None,
+        num_previews: int | None = None,
         task: Task = "generate",
     ) -> "Job":
         """A job that answers after every step; raises as `unary` does."""
         names = (*_tensors.choose_outputs(outputs, rows, task, is_stream=True), *USED_OUTPUTS, STEP)
         call = _call(models.stream(task), rows, names, request_id)
-        every = preview_every if "image" in outputs else 0  # a stream decodes as it is told to, whatever the outputs
-        if every is not None:
-            tensor = np.full((len(rows), 1), int32("preview_every", every), np.int32)
-            call = replace(call, inputs={**call.inputs, "preview_every": tensor})
+        if preview_every is not None and num_previews is not None:
+            raise InvalidRequest(f"preview_every={preview_every} and num_previews={num_previews}: give one of them")
+        # A stream decodes as it is told to, whatever the outputs.
+        wanted = {"preview_every": preview_every, "num_previews": num_previews} if "image" in outputs else _NO_PREVIEWS
+        previews = {
+            name: np.full((len(rows), 1), int32(name, value), np.int32)
+            for name, value in wanted.items()
+            if value is not None
+        }
+        call = replace(call, inputs={**call.inputs, **previews})
         return cls(draft_recipes(rows, task, models.unary(task), call.request_id), call)
 
     def read_images(self, tensors: Tensors) -> list[GeneratedImage]:

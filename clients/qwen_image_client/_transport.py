@@ -1,7 +1,7 @@
 # Generated from _async_transport.py: edit that, then run .venv/bin/python -m scripts.unasync
 """Calls over gRPC or HTTP, blocking. Transports translate and send; they don't retry, wait or cancel."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Protocol
 
 import grpc  # type: ignore[import-untyped]
@@ -42,6 +42,13 @@ class Transport(Protocol):
             QwenImageClientError: the server can't be asked.
         """
 
+    def parameters(self, model: str, timeout_s: float | None) -> Mapping[str, str]:
+        """The parameters in the configuration of `model`.
+
+        Raises:
+            QwenImageClientError: the server can't be asked, or doesn't have the model.
+        """
+
     def close(self) -> None: ...
 
 
@@ -75,6 +82,13 @@ class GrpcTransport:
             raise _grpc.error_from_rpc(error, None) from error
         return bool(answer.ready)
 
+    def parameters(self, model: str, timeout_s: float | None) -> Mapping[str, str]:
+        try:
+            answer = self._channel.call("ModelConfig", service_pb2.ModelConfigRequest(name=model), timeout_s)
+        except grpc.RpcError as error:
+            raise _grpc.error_from_rpc(error, None) from error
+        return _grpc.parameters(answer)
+
     def close(self) -> None:
         self._channel.close()
 
@@ -97,6 +111,10 @@ class HttpTransport:
     def is_ready(self, model: str, timeout_s: float | None) -> bool:
         answer = self._session.send(_http.ready_request(model, self._connection), timeout_s)
         return answer.status == 200
+
+    def parameters(self, model: str, timeout_s: float | None) -> Mapping[str, str]:
+        answer = self._session.send(_http.config_request(model, self._connection), timeout_s)
+        return _http.parameters(answer)
 
     def close(self) -> None:
         self._session.close()

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,11 +36,13 @@ class ScriptedServer:
     """Answers generate calls from `script`, in order; past its end it stays silent until `stop`.
 
     Attributes:
+        configs: the answer to whoever asks for a model's configuration, by the model's name.
         requests: the JSON header of every generate call that arrived.
         cancelled: the request ids that were cancelled.
     """
 
     script: Sequence[tuple[int, bytes]]
+    configs: Mapping[str, tuple[int, bytes]]
     url: str = ""
     requests: list[dict[str, object]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
@@ -61,14 +63,22 @@ class ScriptedServer:
 
 
 @contextmanager
-def scripted_server(*script: tuple[int, bytes]) -> Iterator[ScriptedServer]:
-    state = ScriptedServer(script)
+def scripted_server(
+    *script: tuple[int, bytes], configs: Mapping[str, tuple[int, bytes]] | None = None
+) -> Iterator[ScriptedServer]:
+    state = ScriptedServer(script, configs or {})
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             length = int(self.headers["Inference-Header-Content-Length"])
-            status, content = state.answer(self.path, json.loads(body[:length]), body[length:])
+            self.write(*state.answer(self.path, json.loads(body[:length]), body[length:]))
+
+        def do_GET(self) -> None:
+            model, _ = self.path.removeprefix("/v2/models/").split("/")
+            self.write(*state.configs[model])
+
+        def write(self, status: int, content: bytes) -> None:
             try:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))

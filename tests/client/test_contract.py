@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qwen_image_client import (
+    Client,
     EditArguments,
     EditOptions,
     GenerationOptions,
@@ -25,7 +26,7 @@ from qwen_image_client._tensors import USED, make_input_tensors
 from qwen_image_client.cli.arguments import parse
 from qwen_image_client.cli.commands import read_options
 from qwen_image_client.cli.files import InputFiles
-from qwen_image_contract import ENSEMBLES, OUTPUTS, ROW_INPUTS, TASKS, inputs_of
+from qwen_image_contract import ENSEMBLES, INPUTS, OUTPUTS, ROW_INPUTS, TASKS, inputs_of
 
 UNARY = {each.task: each for each in ENSEMBLES if not each.is_stream}
 PYTHON_TYPES = {"BYTES": str, "INT32": int, "INT64": int, "FP32": float}
@@ -67,6 +68,14 @@ def test_a_method_takes_every_input_of_its_task(task, kind):
     if task == "generate":
         expected |= {"image": Picture | None, "mask_image": Picture | None}
     assert {"prompt": str, **get_type_hints(kind)} == {**expected, "prompt": str}
+
+
+def test_a_stream_takes_every_input_of_its_own():
+    for stream in (Client.stream, Client.stream_edit):
+        kinds = get_type_hints(stream)
+        for each in INPUTS:
+            if each.only_streams:
+                assert kinds[each.name] == type_of(each) | None
 
 
 def test_row_options_are_those_that_every_task_has():

@@ -91,7 +91,7 @@ def test_an_output_that_does_not_exist_is_refused(outputs):
 def test_an_edit_goes_to_its_own_models():
     rows = expand_edits("a", [b"one", b"two"])
     assert Job.unary(Models(), rows, (), None, "edit").call.model == "qwen_image_edit"
-    streaming = Job.streaming(Models(), rows, (), None, None, "edit").call
+    streaming = Job.streaming(Models(), rows, (), None, task="edit").call
     assert streaming.model == "qwen_image_edit_stream"
     assert streaming.inputs["input_image"].tolist() == [[b"one", b"two"]]
 
@@ -118,11 +118,39 @@ def test_a_mask_that_was_sent_comes_back_with_the_image():
 
 def test_a_stream_and_an_edit_have_no_mask_to_ask_for():
     rows = expand_requests("a", image=b"start", mask_image=b"m")
-    assert "mask" not in Job.streaming(Models(), rows, ("image",), None, None).call.outputs
+    assert "mask" not in Job.streaming(Models(), rows, ("image",), None).call.outputs
     with pytest.raises(InvalidRequest, match="only `generate` gives a mask"):
-        Job.streaming(Models(), rows, ("image", "mask"), None, None)
+        Job.streaming(Models(), rows, ("image", "mask"), None)
     with pytest.raises(InvalidRequest, match="only `generate` gives a mask"):
         Job.unary(Models(), expand_edits("a", b"one"), ("mask",), None, "edit")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "given", "sent"),
+    [
+        (("image",), {}, {}),
+        (("image",), {"preview_every": 2}, {"preview_every": [[2]]}),
+        (("image",), {"num_previews": 0}, {"num_previews": [[0]]}),
+        (("latents",), {"num_previews": 3}, {"preview_every": [[0]]}),
+        ((), {}, {"preview_every": [[0]]}),
+    ],
+)
+def test_a_stream_says_which_steps_to_decode(outputs, given, sent):
+    inputs = Job.streaming(Models(), expand_requests("a"), outputs, None, **given).call.inputs
+    assert {name: tensor.tolist() for name, tensor in inputs.items() if name != "prompt"} == sent
+    assert all(tensor.dtype == np.int32 for name, tensor in inputs.items() if name != "prompt")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"preview_every": 2, "num_previews": 3}, "preview_every=2 and num_previews=3: give one of them"),
+        ({"num_previews": 1.5}, "num_previews=1.5 must be an integer"),
+    ],
+)
+def test_a_stream_that_says_it_wrong_is_refused(given, words):
+    with pytest.raises(InvalidRequest, match=words):
+        Job.streaming(Models(), expand_requests("a"), ("image",), None, **given)
 
 
 def test_request_ids_are_random():

@@ -155,6 +155,21 @@ def test_guidance_in_a_part_of_the_steps_runs_again(client, tmp_path):
     assert levels_apart(pixels(again), pixels(part)) <= 1
 
 
+def test_a_server_tells_its_task_its_defaults_and_its_limits(client):
+    info = client.server_info()
+    assert (info.task, info.family) == ("generate", "QwenImagePipeline")
+    (image,) = client.generate("a", num_inference_steps=1)
+    assert (image.recipe.width, image.recipe.height) == (info.defaults["width"], info.defaults["height"])
+    with pytest.raises(InvalidRequest, match=f"{info.limits['max_side']}"):
+        client.generate("a", width=info.limits["max_side"] + info.limits["size_multiple"])
+
+
+def test_an_edit_server_tells_its_own(editor):
+    info = editor.server_info()
+    assert (info.task, info.limits["max_input_images"]) == ("edit", 3)
+    assert "strength" not in info.defaults
+
+
 def test_latents_alone_do_not_run_the_decoder(server, client):
     before = settled(server, "vae_decoder").execution_count
     (image,) = client.generate("a red circle", outputs=("latents",), **QUICK)
@@ -227,6 +242,11 @@ def test_a_stream_of_progress_alone_decodes_nothing(server, streamer):
     before = settled(server, "vae_decoder").execution_count
     assert [preview.step for preview in streamer.stream("a", outputs=(), **QUICK)] == [1, 2, 3]
     assert settled(server, "vae_decoder").execution_count == before
+
+
+def test_a_stream_decodes_as_many_previews_as_it_is_asked_for(streamer):
+    previews = list(streamer.stream("a", num_inference_steps=6, height=64, width=64, num_previews=2))
+    assert [preview.step for preview in previews if preview.images[0].image is not None] == [2, 4, 6]
 
 
 def test_a_stream_says_what_is_wrong_with_its_request(streamer):
