@@ -107,8 +107,8 @@ def read_used(tensors: Tensors, name: str, index: int, kind: Callable[[str], Num
     return kind(str(tensors[f"used_{name}"][index, 0]))
 
 
-def read_all_used(tensors: Tensors, index: int) -> dict[str, float]:
-    """What the server used for one row, by the names of the inputs."""
+def read_all_used(tensors: Tensors, index: int) -> dict[str, Any]:
+    """What the server used for one row, by the names of the inputs; numbers all of them."""
     return {name: read_used(tensors, name, index, kind) for name, kind in USED.items()}
 
 
