@@ -117,7 +117,7 @@ class Triton:
         """
         triton_id, ensemble = make_triton_id(request_id), ENSEMBLES.stream(request.task)
         stream = self._client.stream_edit if request.task == "edit" else self._client.stream
-        options = {**request.options, "seed": request.seed, "preview_every": request.preview_every}
+        options = {**request.options, "seed": request.seed, "num_previews": request.num_previews}
         with self._inflight.track(request), self._tracing.span(f"triton {ensemble}", request_id=triton_id):
             async with aclosing(stream(request.prompt, request_id=triton_id, **options)) as previews:
                 async for preview in previews:

@@ -27,6 +27,7 @@ from qwen_image_client import (
     ServerUnreachable,
     Timeout,
 )
+from qwen_image_contract import INPUTS
 
 _log = logging.getLogger("qwen_image_gateway")
 CODES = (
@@ -46,10 +47,15 @@ _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 _HTTP_CODES = {404: "not_found", 405: "method_not_allowed"}
 _QUEUE_FULL = "queue is full"  # in the sampler's message; its other refusals mean that it is stopping
 _NOT_FOUND = "NOT_FOUND"
-_FIELDS_BY_INPUT = {"height": "size", "width": "size", "input_image": "image", "mask_image": "mask"}
-_INPUTS = re.compile(
-    r"\b(height|width|input_image|mask_image|prompt|negative_prompt|num_inference_steps|true_cfg_scale|seed|strength)\b"
-)
+_FIELDS_BY_INPUT = {  # where a public input's name is not the field's
+    "height": "size",
+    "width": "size",
+    "input_image": "image",
+    "mask_image": "mask",
+    "preview_every": "partial_images",
+    "num_previews": "partial_images",
+}
+_INPUTS = re.compile(rf"\b({'|'.join(each.name for each in INPUTS)})\b")
 _MAX_SHOWN = 60  # characters of a rejected value
 _REASONS = {
     "background": "pictures have no transparency",

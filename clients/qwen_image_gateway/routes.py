@@ -86,7 +86,7 @@ async def _respond(request: Request, kind: Kind, fields: Fields, image_request: 
     service = service_of(request)
     request.scope[USER] = fields.user
     previews = service.triton.stream(image_request, request.scope[REQUEST_ID])
-    events = make_events(kind, fields, image_request.preview_every, previews)
+    events = make_events(kind, fields, previews)
     return EventResponse(events, service.settings.keep_alive_s, service.settings.timeout_s)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from qwen_image_client.integration import NO_GUIDANCE, OnOff, guidance_options
+from qwen_image_contract import INPUTS, LARGEST_INT32, LARGEST_SEED
 from qwen_image_gateway.errors import invalid
 
 GENERATIONS = "/v1/images/generations"
@@ -22,8 +23,22 @@ METRICS = "/metrics"
 HEALTH_PATHS = ("/health", "/health/ready")  # need neither a key nor an allowed host
 
 OutputFormat = Literal["png", "jpeg", "webp"]
-MAX_SEED = 2**63 - 1
-MAX_INT32 = 2**31 - 1
+# Public inputs that the gateway has no field of the same name for, or that it does not send as they come, and why.
+OTHERWISE = {
+    "prompt": "required, and templated by the chat's messages",
+    "negative_prompt": "with the scale, by `Fields.guidance`",
+    "true_cfg_scale": "with the negative prompt, by `Fields.guidance`",
+    "height": "size",
+    "width": "size",
+    "seed": "counted up image by image",
+    "sigmas": "not a field",
+    "input_image": "files",
+    "mask_image": "a file",
+    "strength": "of edits alone",
+    "preview_every": "partial_images",
+    "num_previews": "partial_images",
+}
+PASSED_ON = [each.name for each in INPUTS if each.name not in OTHERWISE]
 NO_EFFECT = "Accepted, without effect."
 _URL_MODELS = "dall-e-"  # models whose response_format is url unless the request says otherwise
 
@@ -69,15 +84,25 @@ class Fields(BaseModel):
     negative_prompt: str | None = Field(
         None, description="What to steer away from; where guidance is on, a blank if left out."
     )
-    num_inference_steps: int | None = Field(None, ge=1, le=MAX_INT32, description="Denoising steps.")
+    num_inference_steps: int | None = Field(None, ge=1, le=LARGEST_INT32, description="Denoising steps.")
     true_cfg_scale: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Strength of the guidance: on over 1, off at 1 or less."
     )
     guidance_scale: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="Another name of true_cfg_scale, which counts where both are sent."
     )
+    cfg_start: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Guidance begins after this part of the steps.",
+    )
+    cfg_end: float | None = Field(
+        None, ge=0, le=1, allow_inf_nan=False, description="Guidance ends after this part of the steps."
+    )
     seed: int | None = Field(
-        None, ge=0, le=MAX_SEED, description="Of the first picture; the next ones take the next numbers."
+        None, ge=0, le=LARGEST_SEED, description="Of the first picture; the next ones take the next numbers."
     )
 
     @property
@@ -94,6 +119,11 @@ class Fields(BaseModel):
         """The negative prompt and the scale as the SDK's options; `default` applies to a request with neither."""
         scale = self.guidance_scale if self.true_cfg_scale is None else self.true_cfg_scale
         return guidance_options(self.negative_prompt, scale, default)
+
+    def passed_on(self) -> Mapping[str, Any]:
+        """Options of the SDK that are fields of the same name, and are sent as they came."""
+        given = {name: getattr(self, name) for name in PASSED_ON}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def side_lengths(self) -> tuple[int, int] | None:
@@ -136,9 +166,9 @@ def check_combinations(fields: Fields) -> None:
     if fields.stream and fields.response_format == "url":
         raise invalid("response_format=url in a stream: its events hold b64_json; leave it out", "response_format")
     last_seed = (fields.seed or 0) + (fields.n or 1) - 1
-    if last_seed > MAX_SEED:
+    if last_seed > LARGEST_SEED:
         raise invalid(
-            f"seed={fields.seed} with n={fields.n}: the last image would have seed {last_seed}, at most {MAX_SEED} "
+            f"seed={fields.seed} with n={fields.n}: the last image would have seed {last_seed}, at most {LARGEST_SEED} "
             "is taken",
             "seed",
         )

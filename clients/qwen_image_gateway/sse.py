@@ -16,7 +16,6 @@ from starlette.types import Receive, Scope, Send
 from qwen_image_client import GeneratedImage, Preview, QwenImageClientError, Timeout
 from qwen_image_gateway.client_connection import NotReadError, cancel_on_disconnect
 from qwen_image_gateway.errors import ERROR_CODE, ApiError, internal_error, to_api_error
-from qwen_image_gateway.requests.image_request import preview_steps
 from qwen_image_gateway.responses import Usage, encode_base64, recipe_json, size_text
 from qwen_image_gateway.schemas import Fields
 
@@ -74,13 +73,9 @@ class ErrorEvent(Event):
 
 
 async def make_events(
-    kind: Kind, fields: Fields, preview_every: int, previews: AsyncGenerator[Preview, None]
+    kind: Kind, fields: Fields, previews: AsyncGenerator[Preview, None]
 ) -> AsyncGenerator[Event | None, None]:
     """The events of a stream's previews; None for a step without one."""
-
-    def is_shown(preview: Preview) -> bool:
-        steps = preview_steps(preview.num_inference_steps, preview_every, fields.partial_images or 0)
-        return preview.images[0].image is not None and preview.step in steps
 
     num_shown = 0
     async with aclosing(previews):
@@ -88,7 +83,7 @@ async def make_events(
             (image,) = preview.images
             if preview.is_final:
                 yield await _completed_event(kind, fields, image)
-            elif is_shown(preview):
+            elif image.image is not None:
                 yield await _partial_event(kind, fields, preview, num_shown)
                 num_shown += 1
             else:

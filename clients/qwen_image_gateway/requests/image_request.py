@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qwen_image.sampling.schedule import steps_skipped
 from qwen_image_client import Task
 from qwen_image_client.integration import OnOff
-from qwen_image_contract import default_of
 from qwen_image_gateway.errors import unprocessable
 from qwen_image_gateway.schemas import EditFields, Fields
 
@@ -22,7 +19,7 @@ class ImageRequest:
     Attributes:
         options: keywords of `AsyncClient.generate` or `edit`, without the seed; fields that were left out are missing.
         seed: of the first image; None: Triton draws each.
-        preview_every: steps between the previews of a stream.
+        num_previews: of a stream, beside the last image.
     """
 
     task: Task
@@ -30,13 +27,12 @@ class ImageRequest:
     options: dict[str, Any] = field(repr=False)
     num_images: int
     seed: int | None
-    preview_every: int
+    num_previews: int
 
     @classmethod
     def from_generation_fields(cls, fields: Fields, guidance: OnOff) -> ImageRequest:
         """Generates from the prompt alone; `guidance` applies where the fields say nothing of it."""
-        steps = _expected_steps(fields.num_inference_steps, None, has_init_image=False)
-        return cls._from_fields("generate", fields, {}, steps, guidance)
+        return cls._from_fields("generate", fields, {}, guidance)
 
     @classmethod
     def from_edit_fields(
@@ -49,8 +45,7 @@ class ImageRequest:
         """
         if task == "edit":
             _check_no_mask_or_strength(fields, mask)
-            steps = _expected_steps(fields.num_inference_steps, None, has_init_image=False)
-            return cls._from_fields("edit", fields, {"images": list(images)}, steps, guidance)
+            return cls._from_fields("edit", fields, {"images": list(images)}, guidance)
         if len(images) > 1:
             raise unprocessable(
                 f"{len(images)} pictures: this server starts from one; several need an edit checkpoint", "image"
@@ -60,16 +55,11 @@ class ImageRequest:
             options["strength"] = fields.strength
         if mask is not None:
             options["mask_image"] = mask
-        steps = _expected_steps(fields.num_inference_steps, fields.strength, has_init_image=True)
-        return cls._from_fields("generate", fields, options, steps, guidance)
+        return cls._from_fields("generate", fields, options, guidance)
 
     @classmethod
-    def _from_fields(
-        cls, task: Task, fields: Fields, image_options: dict[str, Any], steps: int, guidance: OnOff
-    ) -> ImageRequest:
-        options = dict(fields.guidance(guidance))
-        if fields.num_inference_steps is not None:
-            options["num_inference_steps"] = fields.num_inference_steps
+    def _from_fields(cls, task: Task, fields: Fields, image_options: dict[str, Any], guidance: OnOff) -> ImageRequest:
+        options = {**fields.guidance(guidance), **fields.passed_on()}
         if fields.side_lengths is not None:
             options["width"], options["height"] = fields.side_lengths
         return cls(
@@ -78,7 +68,7 @@ class ImageRequest:
             options={**options, **image_options},
             num_images=fields.n or 1,
             seed=fields.seed,
-            preview_every=_preview_interval(steps, fields.partial_images or 0),
+            num_previews=fields.partial_images or 0,
         )
 
     @property
@@ -93,13 +83,6 @@ class ImageRequest:
         return None if self.seed is None else self.seed + index
 
 
-def preview_steps(steps: int, every: int, partial_images: int) -> frozenset[int]:
-    """The steps whose preview is shown: of those that are decoded, the nearest to an even spread."""
-    apart = steps / (partial_images + 1)
-    nearest = (every * math.floor(number * apart / every + 0.5) for number in range(1, partial_images + 1))
-    return frozenset(step for step in nearest if 0 < step < steps)
-
-
 def _check_no_mask_or_strength(fields: EditFields, mask: bytes | None) -> None:
     if mask is not None:
         raise unprocessable(
@@ -109,19 +92,3 @@ def _check_no_mask_or_strength(fields: EditFields, mask: bytes | None) -> None:
         raise unprocessable(
             "this server's edit checkpoint takes no strength: it changes what the prompt says", "strength"
         )
-
-
-def _expected_steps(requested: int | None, strength: float | None, *, has_init_image: bool) -> int:
-    """Denoising steps of a request: the requested number or the server's default, less those an init image skips."""
-    steps = int(default_of("num_inference_steps")) if requested is None else requested
-    if not has_init_image:
-        return steps
-    return steps - steps_skipped(steps, default_of("strength") if strength is None else strength)
-
-
-def _preview_interval(steps: int, partial_images: int) -> int:
-    """Steps between previews, such that `partial_images` come before the last step, and if possible no more: each is
-    decoded, shown or not."""
-    apart = steps / (partial_images + 1)
-    wide = math.ceil(apart)
-    return wide if wide * partial_images < steps else max(1, math.floor(apart))
