@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from build.settings import Settings
 from qwen_image.checkpoint import Checkpoint
+from qwen_image.images import fitted_size
 from qwen_image_contract import ENSEMBLES, Limits, Task, inputs_of
 
 
@@ -15,6 +16,8 @@ def server_info(checkpoint: Checkpoint, settings: Settings, limits: Limits) -> s
     edit = checkpoint.edit
     task: Task = "generate" if edit is None else "edit"
     height, width = checkpoint.default_size
+    if edit is not None:  # the result is like its input image: this is for a square one
+        width, height = fitted_size(edit.reference_area, 1, 1, edit.side_multiple)
     stream = next(each for each in ENSEMBLES if each.task == task and each.is_stream)
     defaults = {each.name: each.default for each in inputs_of(stream) if each.default is not None}
     return json.dumps(

@@ -9,9 +9,8 @@ RUN pip install --no-cache-dir --only-binary=:all: \
 
 COPY clients/qwen_image_client qwen_image_client
 COPY clients/qwen_image_gateway qwen_image_gateway
-COPY qwen_image qwen_image
 COPY qwen_image_contract qwen_image_contract
-RUN python -m compileall -q qwen_image qwen_image_contract qwen_image_client qwen_image_gateway \
+RUN python -m compileall -q qwen_image_contract qwen_image_client qwen_image_gateway \
     && python -c "import qwen_image_gateway.__main__"
 
 ARG REVISION=unknown

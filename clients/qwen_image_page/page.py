@@ -151,7 +151,7 @@ class Page:
     async def _find_server(self, known: ServerInfo | None, steps: float, scale: float) -> Updates:
         outputs = self._layout.outputs
         try:
-            info = await fetch_server_info(self._settings.address)
+            info = await fetch_server_info(self._settings.url)
         except ServerUnavailable:
             return {
                 outputs.unavailable: gr.update(visible=True),

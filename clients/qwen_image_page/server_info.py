@@ -1,138 +1,72 @@
-"""What the page knows of its server: task, defaults and limits, fetched from the server itself.
-
-The defaults are those that the model `validator` fills in: every request passes it, and it computes nothing.
-"""
+"""What the page knows of its server: task, defaults and limits, as the server tells them."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
 
-import grpc  # type: ignore[import-untyped]
-import numpy as np
-from PIL import Image
-from tritonclient.grpc.aio import InferenceServerClient, InferInput, InferRequestedOutput
-from tritonclient.utils import InferenceServerException
-
-from qwen_image.request.params import GenerationParams
-from qwen_image_client.integration import Address
+from qwen_image_client import AsyncClient, QwenImageClientError
 from qwen_image_contract import Limits, default_of
 
 FETCH_TIMEOUT_S = 5.0
-_VALIDATOR = "validator"
-_DEFAULTS = ("validated_width", "validated_height", "validated_num_inference_steps", "validated_true_cfg_scale")
-_NUMS_OF_IMAGES = (3, 1)  # that edit checkpoints take
+_SIDE = 1328  # pixels of Qwen-Image's own default
 
 
 class ServerUnavailable(Exception):  # noqa: N818 - it says what happened
     """No server responds, or it isn't ready."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
-    """The task, defaults and limits of one server.
+    """The task, defaults and limits of one server. What it doesn't tell is the product's own.
 
     Attributes:
         edits: whether the checkpoint edits images; else it generates from text and from an init image.
         width, height: of an image whose request names no size, in pixels.
         max_images: images of one request.
         max_input_images: input images of one edit.
+        size_multiple: sides of an image are multiples of so many pixels.
     """
 
-    edits: bool
-    width: int
-    height: int
-    num_inference_steps: int
-    true_cfg_scale: float
-    max_images: int
-    max_input_images: int
-    limits: Limits
+    edits: bool = False
+    width: int = _SIDE
+    height: int = _SIDE
+    num_inference_steps: int = int(default_of("num_inference_steps"))
+    true_cfg_scale: float = default_of("true_cfg_scale")
+    max_images: int = 2  # a slider needs a range
+    max_input_images: int = 0
+    size_multiple: int = 16
+    limits: Limits = field(default_factory=Limits)
     strength: float = default_of("strength")
 
 
 def default_server_info() -> ServerInfo:
     """The product's own defaults, shown until the server has responded."""
-    params = GenerationParams(prompt="")
-    return ServerInfo(
-        edits=False,
-        width=params.width,
-        height=params.height,
-        num_inference_steps=params.num_inference_steps,
-        true_cfg_scale=params.true_cfg_scale,
-        max_images=2,  # a slider needs a range
-        max_input_images=0,
-        limits=Limits(),
-    )
+    return ServerInfo()
 
 
-async def fetch_server_info(address: Address) -> ServerInfo:
+async def fetch_server_info(url: str) -> ServerInfo:
     """Fetches what the server at a gRPC address says of itself.
 
     Raises:
         ServerUnavailable: it doesn't respond, or isn't ready.
     """
-    client = InferenceServerClient(address.host_and_port, ssl=address.is_secure)
-    try:
-        edits = await client.is_model_ready("qwen_image_edit", client_timeout=FETCH_TIMEOUT_S)
-        config = await client.get_model_config(_VALIDATOR, as_json=True, client_timeout=FETCH_TIMEOUT_S)
-        nums_of_images = _NUMS_OF_IMAGES if edits else (0,)
-        max_input_images, (width, height, steps, scale) = await _fetch_defaults(client, nums_of_images)
-    except (InferenceServerException, grpc.RpcError) as error:
-        raise ServerUnavailable(f"no server is ready at {address.host_and_port}") from error
-    finally:
-        await client.close()
-    return ServerInfo(
-        edits=edits,
-        width=int(width),
-        height=int(height),
-        num_inference_steps=int(steps),
-        true_cfg_scale=float(str(scale)),
-        max_images=int(config["config"]["max_batch_size"]),
-        max_input_images=max_input_images,
-        limits=_parse_limits(config["config"]["parameters"]),
-    )
-
-
-async def _fetch_defaults(client: Any, nums_of_images: Sequence[int]) -> tuple[int, list[Any]]:
-    """The first of the numbers of input images that the server accepts, and the defaults it fills in then."""
-    for number in nums_of_images:
+    async with AsyncClient(url, timeout_s=FETCH_TIMEOUT_S) as client:
+        if not await client.is_ready():
+            raise ServerUnavailable(f"no server is ready at {url}")
         try:
-            answer = await client.infer(
-                _VALIDATOR,
-                _make_inputs(number),
-                outputs=[InferRequestedOutput(name) for name in _DEFAULTS],
-                client_timeout=FETCH_TIMEOUT_S,
-            )
-        except InferenceServerException as error:
-            if number == nums_of_images[-1] or "INVALID_ARGUMENT" not in str(error.status()):
-                raise
-        else:
-            return number, [answer.as_numpy(name)[0, 0] for name in _DEFAULTS]
-    raise AssertionError("unreachable: the last number returns or raises")
-
-
-def _make_inputs(num_images: int) -> list[Any]:
-    inputs = [_bytes_input("prompt", [b"what are the defaults?"])]
-    return [*inputs, _bytes_input("input_image", [_grey_png()] * num_images)] if num_images else inputs
-
-
-def _bytes_input(name: str, values: Sequence[bytes]) -> Any:
-    tensor = InferInput(name, [1, len(values)], "BYTES")
-    tensor.set_data_from_numpy(np.array([values], np.object_))
-    return tensor
-
-
-def _grey_png() -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", (64, 64), "grey").save(file, "PNG")
-    return file.getvalue()
-
-
-def _parse_limits(parameters: Mapping[str, Any]) -> Limits:
-    return Limits(**{each.name: _parse_number(each.default, parameters[each.name]) for each in fields(Limits)})
-
-
-def _parse_number(like: Any, parameter: Mapping[str, str]) -> Any:
-    return type(like)(parameter["string_value"])
+            told = await client.server_info()
+        except QwenImageClientError as error:
+            raise ServerUnavailable(f"no server is ready at {url}") from error
+    defaults, limits = told.defaults, told.limits
+    return ServerInfo(
+        edits=told.task == "edit",
+        width=int(defaults["width"]),
+        height=int(defaults["height"]),
+        num_inference_steps=int(defaults["num_inference_steps"]),
+        true_cfg_scale=defaults["true_cfg_scale"],
+        max_images=int(limits["max_rows"]),
+        max_input_images=int(limits["max_input_images"]),
+        size_multiple=int(limits["size_multiple"]),
+        limits=Limits(**{each.name: type(each.default)(limits[each.name]) for each in fields(Limits)}),
+        strength=defaults.get("strength", default_of("strength")),
+    )

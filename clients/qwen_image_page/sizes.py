@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from qwen_image.families import QWEN_IMAGE
 from qwen_image_page.server_info import ServerInfo
 
 LIKE_INPUT_IMAGE = "picture"  # no size in the request: the server keeps the input image's shape
@@ -47,7 +46,7 @@ class Size:
 
 def sizes_by_shape(info: ServerInfo) -> dict[str, Size]:
     """One size per shape. At small areas two shapes may have one size; it is there once."""
-    scale = math.sqrt(info.width * info.height / math.prod(QWEN_IMAGE.default_size))
+    scale = math.sqrt(info.width * info.height / math.prod(SHAPES["Square 1:1"]))
     sizes: dict[str, Size] = {}
     for name, (width, height) in SHAPES.items():
         size = Size(_round_side(width * scale, info), _round_side(height * scale, info))
@@ -65,7 +64,7 @@ def size_choices(info: ServerInfo, *, has_input_image: bool, extra: Size | None 
 
 
 def _round_side(wanted: float, info: ServerInfo) -> int:
-    multiple = QWEN_IMAGE.size_multiple
+    multiple = info.size_multiple
     lowest = math.ceil(info.limits.min_side / multiple)
     highest = info.limits.max_side // multiple
     return min(max(round(wanted / multiple), lowest), highest) * multiple

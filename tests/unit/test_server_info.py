@@ -13,6 +13,7 @@ from qwen_image.checkpoint import open_checkpoint
 from qwen_image.request.params import GenerationParams
 from qwen_image_contract import Limits
 
+SQUARE = 128  # pixels a side of an edit of a square image, by the tiny checkpoints' area
 NUMBERS = ("num_inference_steps", "true_cfg_scale", "cfg_start", "cfg_end")
 
 
@@ -26,7 +27,7 @@ def test_it_tells_the_task_the_defaults_and_the_limits(folder, task, images, req
     told = json.loads(server_info(checkpoint, Settings(max_rows=3), limits))
     assert (told["task"], told["family"]) == (task, checkpoint.family.pipeline_class)
     params = GenerationParams("a star")
-    height, width = checkpoint.default_size
+    height, width = checkpoint.default_size if task == "generate" else (SQUARE, SQUARE)
     defaults = {"height": height, "width": width, "preview_every": 1} | (
         {"strength": 0.6} if task == "generate" else {}
     )
