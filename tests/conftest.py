@@ -1,4 +1,4 @@
-"""What all tests share: a tiny random checkpoint, and one real tritonserver over it."""
+"""What all tests share: a tiny random checkpoint, one real tritonserver over it, and its exported files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,33 @@ if not Path("/dev/nvidiactl").exists():
 
     del os.environ["TRITON_INTERPRET"]
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from build.export import export
 from build.tiny_checkpoint import write_tiny_checkpoint
+from qwen_image.checkpoint import open_checkpoint
+from qwen_image.dit.precision import Precision
 from qwen_image.launch.tritonserver import TritonServer
+from qwen_image_contract import Limits
 from tests.servers import serving
 
 DEMO = Path(__file__).parents[1] / "demo" / "checkpoint"
+
+
+@pytest.fixture(scope="session")
+def slow() -> None:
+    """For fixtures that start a server or a browser, train, build or interpret kernels: marks their tests."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+    for item in items:
+        if "slow" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
@@ -47,24 +63,42 @@ def tiny_edit_plus_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+def server(slow, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """A real tritonserver over the tiny checkpoint; tests that need other settings start their own."""
     with serving(tiny_checkpoint, tmp_path_factory.mktemp("server")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def edit_server(tiny_edit_plus_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
-    """One over the tiny checkpoint that edits up to three pictures."""
-    with serving(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_server")) as running:
+def edit_server(
+    slow, tiny_edit_plus_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TritonServer]:
+    """One over the tiny checkpoint that edits up to three pictures, of sides up to 256 pixels."""
+    folder = tmp_path_factory.mktemp("edit_server")
+    with serving(tiny_edit_plus_checkpoint, folder, limits=Limits(max_side=256)) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def demo_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+def demo_server(slow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     """One over the demo's checkpoint, which paints what it is told."""
     with serving(DEMO, tmp_path_factory.mktemp("demo_server")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def exported(slow, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The tiny checkpoint's ONNX files of a precision, for all tests: whoever changes them copies them first.
+
+    `exported(Precision.FP32, "block")` is the folder that build/export.py was told to write.
+    """
+    folder, checkpoint = tmp_path_factory.mktemp("onnx"), open_checkpoint(tiny_checkpoint)
+
+    def export_once(precision: Precision, *components: str) -> Path:
+        export(checkpoint, folder, precision, components)
+        return folder
+
+    return export_once
 
 
 @pytest.fixture

@@ -14,12 +14,17 @@ from qwen_image.launch.tritonserver import Ports, TritonServer
 from qwen_image.request.cancellation import sockets_folder
 from qwen_image.request.grants import Grants
 
+UNLOADING_S = 120  # its processes are nice: on a busy machine it takes them a while to end in order
+
 
 @contextmanager
-def serving(checkpoint: Path, folder: Path, *, ports: Ports | None = None, **options: Any) -> Iterator[TritonServer]:
+def serving(
+    checkpoint: Path, folder: Path, *, ports: Ports | None = None, exit_timeout_s: int = 30, **options: Any
+) -> Iterator[TritonServer]:
     """A ready server over a checkpoint's folder; what it needs is in `folder`. `options` are render_repository's."""
     repository = render_repository(open_checkpoint(checkpoint), folder / "repository", **options)
-    with TritonServer(repository, ports or Ports.free(), folder / "tritonserver.log", start_timeout_s=300) as running:
+    ports, log = ports or Ports.free(), folder / "tritonserver.log"
+    with TritonServer(repository, ports, log, start_timeout_s=300, exit_timeout_s=exit_timeout_s) as running:
         running.wait_until_ready()
         yield running
 

@@ -34,7 +34,7 @@ ON_BLUE = Arrangement(((40, 80, 220),), (Piece(Thing("yellow", "square"), Box(44
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+def server(slow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     with serving(CHECKPOINT, tmp_path_factory.mktemp("edit_server")) as running:
         yield running
 

@@ -21,12 +21,13 @@ from qwen_image.checkpoint import Checkpoint, open_checkpoint
 from qwen_image.dit.precision import Precision
 from qwen_image.dit.weights import CheckpointWeights
 from qwen_image.engines.library import library_version, load_library
-from qwen_image.engines.manifest import read_manifest
+from qwen_image.engines.manifest import COMPONENTS, read_manifest
 from qwen_image.engines.profiles import BLOCK_PROFILES, named
 from qwen_image.errors import EngineError, RenderError
 from qwen_image.families import QWEN_IMAGE
 from qwen_image_contract import Limits
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 ADA, BLACKWELL = "8.9", "12.0"
 MEBIBYTE = 1024**2
@@ -43,11 +44,16 @@ def full_size(tmp_path_factory) -> Checkpoint:
     return Checkpoint(folder, QWEN_IMAGE)
 
 
+@pytest.fixture
+def block(exported) -> Path:
+    """The folder with the tiny checkpoint's block in bfloat16."""
+    return exported(Precision.BF16, "block")
+
+
 @pytest.mark.parametrize("precision", list(Precision))
-def test_a_tiny_block_builds_in_every_precision(checkpoint, tmp_path, precision):
+def test_a_tiny_block_builds_in_every_precision(checkpoint, exported, tmp_path, precision):
     target = Target("tensorrt_rtx", precision, named(["512", "1024"]), ADA)
-    export(checkpoint, tmp_path / "onnx", precision, ["block"])
-    (path,) = build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+    (path,) = build_engines(checkpoint, exported(precision, "block"), tmp_path / "engines", target, ["block"])
     version = library_version("tensorrt_rtx")
     assert path.name == f"block.tensorrt_rtx-{version}.sm89.{precision}.512-1024.json"
     assert read_manifest(path).compute_capabilities == [ADA]
@@ -80,14 +86,13 @@ def test_the_full_size_vae_builds(full_size, tmp_path):
         assert manifest.engine_bytes < 1.5 * weights.stat().st_size
 
 
-def test_bfloat16_attention_has_a_kernel_of_its_own(checkpoint, tmp_path):
+def test_bfloat16_attention_has_a_kernel_of_its_own(checkpoint, exported):
     """Only float32 may be split into several kernels: a bfloat16 block that needs it would not build."""
-    export(checkpoint, tmp_path, Precision.FP32, ["block"])
     dimensions = CheckpointWeights(checkpoint).dimensions
     shapes = [profile.shapes(dimensions.dim, dimensions.head_dim) for profile in named(["512"])]
     with pytest.raises(EngineError, match=r"Attention operation was not supported by a dedicated kernel"):
         compile_onnx(
-            onnx_path(tmp_path, "block", Precision.FP32),
+            onnx_path(exported(Precision.FP32, "block"), "block", Precision.FP32),
             shapes,
             library="tensorrt_rtx",
             compute_capability=ADA,
@@ -95,22 +100,20 @@ def test_bfloat16_attention_has_a_kernel_of_its_own(checkpoint, tmp_path):
         )
 
 
-def test_a_gpu_that_can_not_be_built_for_is_named_with_those_that_can(checkpoint, tmp_path):
-    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
+def test_a_gpu_that_can_not_be_built_for_is_named_with_those_that_can(checkpoint, block, tmp_path):
     target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), "9.0")
     with pytest.raises(EngineError, match=r"'9.0' is none that tensorrt_rtx builds for: 7\.5, 8\.0, 8\.6, 8\.9, 12\.0"):
-        build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+        build_engines(checkpoint, block, tmp_path / "engines", target, ["block"])
 
 
-def test_without_a_capability_the_engine_is_for_the_gpu_that_is_here(checkpoint, tmp_path, monkeypatch):
+def test_without_a_capability_the_engine_is_for_the_gpu_that_is_here(checkpoint, block, tmp_path, monkeypatch):
     """Untold, the library builds for several; the GPU is PyTorch's word here."""
-    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda: (8, 6))
     plans = []
     for capability in (None, "8.6"):
         target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), capability)
-        (path,) = build_engines(checkpoint, tmp_path / "onnx", tmp_path / str(capability), target, ["block"])
+        (path,) = build_engines(checkpoint, block, tmp_path / str(capability), target, ["block"])
         assert read_manifest(path).compute_capabilities == ["8.6"]
         plans.append(path.with_name(read_manifest(path).engine).stat().st_size)
     assert plans[0] == plans[1]
@@ -125,23 +128,19 @@ def test_an_edits_engine_has_room_for_its_pictures(tiny_edit_plus_checkpoint, tm
     assert profile.text_tokens.most == checkpoint.max_text_tokens > 1024
 
 
-def test_an_engine_for_another_gpu_does_not_count_as_built(checkpoint, tmp_path, capsys):
-    export(checkpoint, tmp_path / "onnx", Precision.BF16, ["block"])
+def test_an_engine_for_another_gpu_does_not_count_as_built(checkpoint, block, tmp_path, capsys):
     for capability in (ADA, BLACKWELL, ADA):
         target = Target("tensorrt_rtx", Precision.BF16, named(["512"]), capability)
-        build_engines(checkpoint, tmp_path / "onnx", tmp_path / "engines", target, ["block"])
+        build_engines(checkpoint, block, tmp_path / "engines", target, ["block"])
     printed = capsys.readouterr().out
     assert (printed.count("block: building"), printed.count("is there")) == (2, 1)
 
 
 @pytest.fixture(scope="module")
-def engines(tiny_checkpoint, tmp_path_factory) -> list[Path]:
+def engines(checkpoint, exported, tmp_path_factory) -> list[Path]:
     """Manifests of the tiny checkpoint's, of 512 and 1024."""
-    folder = tmp_path_factory.mktemp("engines")
-    checkpoint = open_checkpoint(tiny_checkpoint)
     target = Target("tensorrt_rtx", Precision.BF16, named(["512", "1024"]), ADA)
-    export(checkpoint, folder / "onnx", Precision.BF16)
-    return build_engines(checkpoint, folder / "onnx", folder / "engines", target)
+    return build_engines(checkpoint, exported(Precision.BF16, *COMPONENTS), tmp_path_factory.mktemp("engines"), target)
 
 
 LIMITS = Limits(max_pixels=1024 * 1024)

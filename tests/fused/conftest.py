@@ -18,5 +18,5 @@ if not torch.cuda.is_available():
 
 
 @pytest.fixture(scope="session")
-def device() -> str:
+def device(slow) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"

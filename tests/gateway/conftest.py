@@ -41,7 +41,7 @@ def ports() -> Ports:
 
 
 @pytest.fixture(scope="session")
-def early_gateway(ports: Ports, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def early_gateway(slow, ports: Ports, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """One that looks for its Triton before that is started."""
     with gateway_over(f"127.0.0.1:{ports.grpc}", tmp_path_factory.mktemp("early")) as gateway:
         assert httpx.get(f"{gateway.url}/health/ready").status_code == 503

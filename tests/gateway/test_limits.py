@@ -15,7 +15,6 @@ from tests.gateway.running import gateway_over
 from tests.pictures import picture, png
 
 MIB = 1024**2
-LONG = {"prompt": "a long one", "size": "512x512", "num_inference_steps": 40}
 
 
 def began(gateway, path: str, headers: dict[str, str]) -> http.client.HTTPConnection:

@@ -28,6 +28,7 @@ from tests.servers import said_when_ready
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_serve_starts_a_gateway_beside_the_server_and_ends_both(tiny_checkpoint, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("secret\n")

@@ -49,7 +49,7 @@ def _answering(address: str, process: subprocess.Popen[bytes]) -> str:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[object]:
+def browser(slow) -> Iterator[object]:
     """Headless Chromium."""
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import onnx
@@ -10,7 +11,6 @@ import pytest
 import torch
 
 from build.check_blocks import block_error, check_blocks, example, open_graph, reference
-from build.export import export
 from build.export_block import export_block
 from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint
@@ -32,7 +32,7 @@ SHAPES = [
 
 
 @pytest.fixture(scope="module")
-def graph(tmp_path_factory):
+def graph(slow, tmp_path_factory):
     """The exported file of a configuration in a precision, and ONNX Runtime's session of it."""
     folder, made = tmp_path_factory.mktemp("onnx"), {}
 
@@ -138,32 +138,32 @@ def test_a_full_size_block_is_diffusers(graph, precision):
 
 
 @pytest.fixture
-def exported(tiny_checkpoint, tmp_path) -> Path:
-    export(open_checkpoint(tiny_checkpoint), tmp_path, Precision.FP32, ["block"])
-    return tmp_path
+def files(exported, tmp_path) -> Path:
+    """A folder with the tiny checkpoint's block; what is found of it is noted beside it."""
+    return Path(shutil.copytree(exported(Precision.FP32, "block"), tmp_path / "onnx"))
 
 
-def test_every_block_is_checked_and_a_check_that_was_cut_off_goes_on(tiny_checkpoint, exported):
+def test_every_block_is_checked_and_a_check_that_was_cut_off_goes_on(tiny_checkpoint, files):
     checkpoint = open_checkpoint(tiny_checkpoint)
-    errors = check_blocks(checkpoint, exported, Precision.FP32)
+    errors = check_blocks(checkpoint, files, Precision.FP32)
     assert len(errors) == CheckpointWeights(checkpoint).dimensions.num_layers == 2
     assert 0 < max(errors) < 1e-5
-    note = exported / "fp32" / "block.checked.json"
+    note = files / "fp32" / "block.checked.json"
     cut_off = json.loads(note.read_text()) | {"errors": [0.125]}
     note.write_text(json.dumps(cut_off))
-    assert check_blocks(checkpoint, exported, Precision.FP32) == [0.125, errors[1]]
+    assert check_blocks(checkpoint, files, Precision.FP32) == [0.125, errors[1]]
     for useless in (json.dumps(cut_off | {"weights_fingerprint": "of other weights"}), json.dumps(cut_off)[:-3]):
         note.write_text(useless)
-        assert check_blocks(checkpoint, exported, Precision.FP32) == errors
+        assert check_blocks(checkpoint, files, Precision.FP32) == errors
 
 
-def test_a_graph_of_another_checkpoint_is_not_compared(tmp_path, exported):
+def test_a_graph_of_another_checkpoint_is_not_compared(tmp_path, files):
     wide = open_checkpoint(write_tiny_checkpoint(tmp_path / "wide", joint_attention_dim=128))
     with pytest.raises(EngineError, match=r"block.onnx was exported from another checkpoint"):
-        check_blocks(wide, exported, Precision.FP32)
+        check_blocks(wide, files, Precision.FP32)
 
 
-def test_a_block_that_is_not_finite_is_named(tiny_checkpoint, exported, monkeypatch):
+def test_a_block_that_is_not_finite_is_named(tiny_checkpoint, files, monkeypatch):
     tensors = CheckpointWeights.block
 
     def damaged(self, index, dtype, device="cpu"):
@@ -172,4 +172,4 @@ def test_a_block_that_is_not_finite_is_named(tiny_checkpoint, exported, monkeypa
 
     monkeypatch.setattr(CheckpointWeights, "block", damaged)
     with pytest.raises(EngineError, match=r"^block 1 is nan from diffusers, 1e-05 is allowed in fp32"):
-        check_blocks(open_checkpoint(tiny_checkpoint), exported, Precision.FP32)
+        check_blocks(open_checkpoint(tiny_checkpoint), files, Precision.FP32)

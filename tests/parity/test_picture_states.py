@@ -11,7 +11,7 @@ from tritonclient.utils import InferenceServerException
 
 from qwen_image.images import fitted_size
 from tests.parity.edit_reference import edit_reference
-from tests.parity.text_encoder_alone import encode, text_encoder_of, with_published_files
+from tests.parity.text_states import encode
 from tests.serving.raw import metrics
 
 PROMPT = "make the red circle a blue square"
@@ -19,19 +19,6 @@ NEGATIVE = "blurry, low quality 模糊"
 TOLERANCE = 1e-4
 CONDITION_AREA = 112 * 112
 RATIOS = (1.0, 4 / 3, 0.4, 16.0)  # width to height
-
-
-@pytest.fixture(scope="module")
-def edit(tiny_edit_checkpoint, tmp_path_factory):
-    scratch = tmp_path_factory.mktemp("edit")
-    with text_encoder_of(with_published_files(tiny_edit_checkpoint, scratch / "checkpoint"), scratch) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def edit_plus(tiny_edit_plus_checkpoint, tmp_path_factory):
-    with text_encoder_of(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit_plus")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -71,85 +58,85 @@ def assert_row_is(found: dict[str, np.ndarray], name: str, row: int, expected: n
 
 
 @pytest.mark.parametrize("seen", [ONE, TWO, THREE, FOUR], ids=map(str, RATIOS))
-def test_a_prompt_with_a_picture_has_the_edit_pipelines_states(edit, edit_pipeline, seen):
-    found = encode(edit, [PROMPT], [[seen]], [NEGATIVE])
+def test_a_prompt_with_a_picture_has_the_edit_pipelines_states(edit_one_server, edit_pipeline, seen):
+    found = encode(edit_one_server, [PROMPT], [[seen]], [NEGATIVE])
     assert_row_is(found, "prompt", 0, expected_states(edit_pipeline, PROMPT, [seen]))
     assert_row_is(found, "negative_prompt", 0, expected_states(edit_pipeline, NEGATIVE, [seen]))
 
 
 @pytest.mark.parametrize("seen", [[], [ONE], [TWO, ONE], [THREE, FOUR, TWO]], ids=len)
-def test_a_prompt_with_pictures_has_the_edit_plus_pipelines_states(edit_plus, edit_plus_pipeline, seen):
-    found = encode(edit_plus, [PROMPT], [seen], [""])
+def test_a_prompt_with_pictures_has_the_edit_plus_pipelines_states(edit_server, edit_plus_pipeline, seen):
+    found = encode(edit_server, [PROMPT], [seen], [""])
     assert_row_is(found, "prompt", 0, expected_states(edit_plus_pipeline, PROMPT, seen))
     assert_row_is(found, "negative_prompt", 0, expected_states(edit_plus_pipeline, "", seen))
 
 
-def test_without_a_negative_prompt_its_states_are_one_masked_token(edit):
-    found = encode(edit, [PROMPT], [[ONE]])
+def test_without_a_negative_prompt_its_states_are_one_masked_token(edit_one_server):
+    found = encode(edit_one_server, [PROMPT], [[ONE]])
     assert found["negative_prompt_embeds"].shape == (1, 1, 64)
     assert not found["negative_prompt_embeds_mask"].any()
 
 
-def test_rows_with_different_numbers_of_pictures_have_their_solo_states(edit_plus, edit_plus_pipeline):
+def test_rows_with_different_numbers_of_pictures_have_their_solo_states(edit_server, edit_plus_pipeline):
     prompts, rows = [PROMPT, "a star", "七颗星星 🌟"], [[ONE], [TWO, FOUR, THREE], []]
-    found = encode(edit_plus, prompts, rows, [NEGATIVE, "", " "])
+    found = encode(edit_server, prompts, rows, [NEGATIVE, "", " "])
     for row, (prompt, negative, seen) in enumerate(zip(prompts, [NEGATIVE, "", " "], rows, strict=True)):
         assert_row_is(found, "prompt", row, expected_states(edit_plus_pipeline, prompt, seen))
         assert_row_is(found, "negative_prompt", row, expected_states(edit_plus_pipeline, negative, seen))
 
 
-def test_an_empty_element_between_pictures_is_passed_over(edit_plus):
+def test_an_empty_element_between_pictures_is_passed_over(edit_server):
     assert np.array_equal(
-        encode(edit_plus, [PROMPT], [[b"", ONE, b"", TWO]])["prompt_embeds"],
-        encode(edit_plus, [PROMPT], [[ONE, TWO]])["prompt_embeds"],
+        encode(edit_server, [PROMPT], [[b"", ONE, b"", TWO]])["prompt_embeds"],
+        encode(edit_server, [PROMPT], [[ONE, TWO]])["prompt_embeds"],
     )
 
 
 def test_requests_with_different_numbers_of_pictures_that_come_together_have_their_solo_states(
-    edit_plus, edit_plus_pipeline, at_once
+    edit_server, edit_plus_pipeline, at_once
 ):
     jobs = [(f"{number} stars", seen) for number in range(4) for seen in (None, [ONE], [TWO, THREE], [FOUR, FOUR, ONE])]
-    answers = at_once(lambda job: encode(edit_plus, [job[0]], job[1] and [job[1]]), jobs)
+    answers = at_once(lambda job: encode(edit_server, [job[0]], job[1] and [job[1]]), jobs)
     for found, (prompt, seen) in zip(answers, jobs, strict=True):
         assert_row_is(found, "prompt", 0, expected_states(edit_plus_pipeline, prompt, seen or []))
 
 
-def test_a_repeated_prompt_is_answered_from_the_cache_with_the_same_states(edit_plus):
-    first = states_of(edit_plus, "once more", [ONE, THREE])
-    before = hits(edit_plus)
-    assert np.array_equal(states_of(edit_plus, "once more", [ONE, THREE]), first)
-    assert hits(edit_plus) == before + 1
+def test_a_repeated_prompt_is_answered_from_the_cache_with_the_same_states(edit_server):
+    first = states_of(edit_server, "once more", [ONE, THREE])
+    before = hits(edit_server)
+    assert np.array_equal(states_of(edit_server, "once more", [ONE, THREE]), first)
+    assert hits(edit_server) == before + 1
 
 
-def test_states_are_those_of_the_pictures_that_came(edit_plus, edit_plus_pipeline):
+def test_states_are_those_of_the_pictures_that_came(edit_server, edit_plus_pipeline):
     """Neither our cache nor vLLM's takes one picture for another."""
     turned, touched = np.ascontiguousarray(TWO.transpose(1, 0, 2)), ONE.copy()
     touched[0, 0, 0] ^= 255
     for seen in ([ONE, TWO], [TWO, ONE], [ONE, turned], [touched, TWO], [ONE], [ONE, ONE]):
         expected = expected_states(edit_plus_pipeline, "which", seen)
-        assert np.abs(states_of(edit_plus, "which", seen) - expected).max() < TOLERANCE
+        assert np.abs(states_of(edit_server, "which", seen) - expected).max() < TOLERANCE
 
 
-def test_the_order_of_pictures_matters(edit_plus):
+def test_the_order_of_pictures_matters(edit_server):
     square = picture(9, 1.0)
-    one_way, other_way = states_of(edit_plus, PROMPT, [ONE, square]), states_of(edit_plus, PROMPT, [square, ONE])
+    one_way, other_way = states_of(edit_server, PROMPT, [ONE, square]), states_of(edit_server, PROMPT, [square, ONE])
     assert one_way.shape == other_way.shape
     assert np.abs(one_way[-8:] - other_way[-8:]).max() > 100 * TOLERANCE  # also where both see the same text
 
 
-def test_pictures_have_rows_and_columns_as_positions(edit_plus, tiny_edit_plus_checkpoint):
+def test_pictures_have_rows_and_columns_as_positions(edit_server, tiny_edit_plus_checkpoint):
     untold = DiffusionPipeline.from_pretrained(tiny_edit_plus_checkpoint)
     in_a_row = expected_states(untold, PROMPT, [ONE, TWO])
-    assert np.abs(states_of(edit_plus, PROMPT, [ONE, TWO]) - in_a_row).max() > 10 * TOLERANCE
+    assert np.abs(states_of(edit_server, PROMPT, [ONE, TWO]) - in_a_row).max() > 10 * TOLERANCE
 
 
-def test_the_longest_prompt_with_the_largest_pictures_is_taken(edit_plus, edit_plus_pipeline):
+def test_the_longest_prompt_with_the_largest_pictures_is_taken(edit_server, edit_plus_pipeline):
     largest = max((ONE, TWO, THREE, FOUR), key=np.size)
     prompt = "!" * (1024 - 5)  # the template's end has 5
     expected = expected_states(edit_plus_pipeline, prompt, [largest] * 3)
-    assert np.abs(states_of(edit_plus, prompt, [largest] * 3) - expected).max() < TOLERANCE
+    assert np.abs(states_of(edit_server, prompt, [largest] * 3) - expected).max() < TOLERANCE
     with pytest.raises(InferenceServerException, match="prompt has 1025 tokens"):
-        encode(edit_plus, [f"{prompt}!"], [[largest] * 3])
+        encode(edit_server, [f"{prompt}!"], [[largest] * 3])
 
 
 @pytest.mark.parametrize(
@@ -163,10 +150,10 @@ def test_the_longest_prompt_with_the_largest_pictures_is_taken(edit_plus, edit_p
     ],
     ids=["too many", "damaged", "too large", "too long", "forged"],
 )
-def test_a_bad_row_is_refused_and_harms_no_other(edit, edit_pipeline, at_once, prompt, seen, message):
+def test_a_bad_row_is_refused_and_harms_no_other(edit_one_server, edit_pipeline, at_once, prompt, seen, message):
     def ask(job):
         try:
-            return encode(edit, [job[0]], [job[1]])
+            return encode(edit_one_server, [job[0]], [job[1]])
         except InferenceServerException as error:
             return error
 

@@ -13,6 +13,7 @@ from PIL import Image
 
 from build.tiny_checkpoint import write_tiny_checkpoint
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.launch.tritonserver import TritonServer
 from tests.parity.edit_reference import edit_reference
 from tests.pictures import levels_apart, picture, png, right_half
 from tests.servers import serving
@@ -74,28 +75,45 @@ def test_rows_that_start_from_pictures_and_from_noise_share_a_request(server):
         assert levels_apart(row, each["image"][0]) <= 1
 
 
-@pytest.fixture(scope="module", params=["QwenImageEditPipeline", "QwenImageEditPlusPipeline", "zero_cond_t"])
-def edit_checkpoint(request, tmp_path_factory) -> Path:
-    name = "QwenImageEditPlusPipeline" if request.param == "zero_cond_t" else request.param
-    folder = tmp_path_factory.mktemp("edit") / "checkpoint"
-    return write_tiny_checkpoint(folder, pipeline=name, zero_cond_t=request.param == "zero_cond_t")
+@pytest.fixture(scope="module")
+def tiny_edit_2509_checkpoint(tmp_path_factory) -> Path:
+    """One that modulates its pictures' tokens as it does the others."""
+    return write_tiny_checkpoint(tmp_path_factory.mktemp("edit_2509") / "tiny", pipeline="QwenImageEditPlusPipeline")
 
 
 @pytest.fixture(scope="module")
-def edit_server(edit_checkpoint, tmp_path_factory):
-    with serving(edit_checkpoint, tmp_path_factory.mktemp("edit_server")) as running:
+def edit_2509_server(slow, tiny_edit_2509_checkpoint, tmp_path_factory):
+    with serving(tiny_edit_2509_checkpoint, tmp_path_factory.mktemp("edit_2509_server")) as running:
         yield running
 
 
+SERVERS = {
+    "edit_one_server": "tiny_edit_checkpoint",
+    "edit_2509_server": "tiny_edit_2509_checkpoint",
+    "edit_server": "tiny_edit_plus_checkpoint",
+}
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def editing(slow, request) -> tuple[TritonServer, Path]:
+    """A server and the checkpoint that it serves."""
+    return request.getfixturevalue(request.param), request.getfixturevalue(SERVERS[request.param])
+
+
 @pytest.fixture
-def pipeline(edit_checkpoint, monkeypatch):
+def target(editing) -> TritonServer:
+    return editing[0]
+
+
+@pytest.fixture
+def pipeline(editing, monkeypatch):
     """diffusers', with the pictures' areas that the checkpoint names in place of its own constants."""
-    checkpoint = open_checkpoint(edit_checkpoint)
+    checkpoint = open_checkpoint(editing[1])
     areas = {1024 * 1024: checkpoint.edit.reference_area, 384 * 384: checkpoint.edit.condition_area}
     for module in (pipeline_qwenimage_edit, pipeline_qwenimage_edit_plus):
         own = module.calculate_dimensions
         monkeypatch.setattr(module, "calculate_dimensions", lambda area, ratio, own=own: own(areas[area], ratio))
-    return edit_reference(edit_checkpoint)
+    return edit_reference(editing[1])
 
 
 def generator(seed: int) -> torch.Generator:
@@ -117,49 +135,46 @@ SIZES = {"one": [(200, 120)], "three": [(200, 120), (64, 128), (90, 90)]}
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("given", [{}, {"negative_prompt": " "}], ids=["unguided", "guided"])
-def test_an_edit_equals_diffusers(edit_server, pipeline, sizes, given):
+def test_an_edit_equals_diffusers(target, pipeline, sizes, given):
     pictures = [picture(*size, seed=seed) for seed, size in enumerate(sizes)]
     skip_unless_several(pipeline, pictures)
     values = {"num_inference_steps": 4, **given}
     expected = by_diffusers(pipeline, "make it blue", pictures, seed=5, **values)
     wanted = ("image", "used_height", "used_width")
     files = [[png(each) for each in pictures]]
-    found = ask(
-        edit_server, "make it blue", model="qwen_image_edit", seed=5, input_image=files, outputs=wanted, **values
-    )
+    found = ask(target, "make it blue", model="qwen_image_edit", seed=5, input_image=files, outputs=wanted, **values)
     assert_same(found["image"], expected)
     assert (found["used_height"], found["used_width"]) == expected.shape[1:3]
 
 
-def test_a_size_that_is_given_is_kept(edit_server, pipeline):
+def test_a_size_that_is_given_is_kept(target, pipeline):
     values = {"height": 64, "width": 112, "num_inference_steps": 3}
     expected = by_diffusers(pipeline, "make it blue", [picture(100, 80)], seed=5, **values)
     files = [[png(picture(100, 80))]]
-    found = ask(edit_server, "make it blue", model="qwen_image_edit", seed=5, input_image=files, **values)
+    found = ask(target, "make it blue", model="qwen_image_edit", seed=5, input_image=files, **values)
     assert_same(found["image"], expected)
 
 
-def test_rows_with_different_numbers_of_pictures_equal_diffusers_one_by_one(edit_server, pipeline):
+def test_rows_with_different_numbers_of_pictures_equal_diffusers_one_by_one(target, pipeline):
     rows = [[picture(120, 120, 1)], [picture(128, 96, 2), picture(80, 80, 3)]]
     skip_unless_several(pipeline, rows[1])
     prompts, values = ["make it blue", "remove the star"], {"height": 96, "width": 96, "num_inference_steps": 3}
     files = [[png(rows[0][0]), b""], [png(each) for each in rows[1]]]
     given = {"negative_prompt": "", "seed": [1, 2], "input_image": files}
-    found = ask(edit_server, prompts, model="qwen_image_edit", **given, **values)["image"]
+    found = ask(target, prompts, model="qwen_image_edit", **given, **values)["image"]
     for row, (prompt, pictures) in enumerate(zip(prompts, rows, strict=True)):
         expected = by_diffusers(pipeline, prompt, pictures, seed=row + 1, negative_prompt="", **values)
         assert_same(found[row : row + 1], expected)
 
 
-def test_other_pictures_and_another_order_give_other_results(edit_server, pipeline):
+def test_other_pictures_and_another_order_give_other_results(target, pipeline):
     """What makes the comparisons above mean something."""
     first, second = png(picture(96, 96, 1)), png(picture(96, 96, 2))
     several = not isinstance(pipeline, QwenImageEditPipeline)
     cases = [[first], [second], *([[first, second], [second, first]] if several else [])]
     values = {"model": "qwen_image_edit", "num_inference_steps": 3, "height": 96, "width": 96, "seed": 1}
     found = [
-        ask(edit_server, "make it blue", outputs=("latents",), input_image=[case], **values)["latents"]
-        for case in cases
+        ask(target, "make it blue", outputs=("latents",), input_image=[case], **values)["latents"] for case in cases
     ]
     for position, each in enumerate(found):
         assert all(np.abs(each - other).max() > 1e-3 for other in found[position + 1 :])

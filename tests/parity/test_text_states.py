@@ -7,7 +7,7 @@ import pytest
 import torch
 from diffusers import QwenImagePipeline
 
-from tests.parity import text_encoder_alone
+from tests.parity import text_states
 
 PROMPTS = ["a star", "two small green triangles left of one large purple star " * 8, "七颗星星 🌟", "a sign: 'HELLO'\n"]
 
@@ -19,7 +19,7 @@ def pipeline(tiny_checkpoint):
 
 def encode(server, prompts):
     """prompt_embeds and their mask for the prompts as rows of one request."""
-    states = text_encoder_alone.encode(server, prompts, None)
+    states = text_states.encode(server, prompts, None)
     return states["prompt_embeds"], states["prompt_embeds_mask"]
 
 

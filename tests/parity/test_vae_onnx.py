@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,14 @@ import pytest
 import torch
 from diffusers import AutoencoderKLQwenImage
 
+from build.export import onnx_path
 from build.export_vae import export_vae, vae_inputs
 from qwen_image.checkpoint import open_checkpoint
+from qwen_image.dit.precision import Precision
+from qwen_image.engines.manifest import VAE_COMPONENTS
 from qwen_image.families import QWEN_IMAGE
 
+pytestmark = pytest.mark.slow
 TOLERANCE = 1e-4  # of latents, and of pixels on [0, 1]
 SIZES = [(1, 64, 64), (1, 128, 128), (2, 64, 160), (2, 176, 80), (1, 256, 192)]  # rows, height, width
 INTERFACE = {  # input and output; None: any
@@ -31,12 +36,12 @@ DEMO_CHECKPOINT = Path(__file__).resolve().parents[2] / "demo" / "checkpoint"
 class Case:
     """diffusers' VAE of a checkpoint beside the two files made of it."""
 
-    def __init__(self, folder: Path, files: Path) -> None:
+    def __init__(self, folder: Path, files: list[Path]) -> None:
         self._vae = AutoencoderKLQwenImage.from_pretrained(folder / "vae", torch_dtype=torch.float32)
         shape = (1, self._vae.config.z_dim, 1, 1, 1)
         self._mean = torch.tensor(self._vae.config.latents_mean).view(shape)
         self._std = torch.tensor(self._vae.config.latents_std).view(shape)
-        decoder, encoder = export_vae(open_checkpoint(folder), files, torch.float32)
+        decoder, encoder = files
         self._decoder = onnxruntime.InferenceSession(decoder, providers=["CPUExecutionProvider"])
         self._encoder = onnxruntime.InferenceSession(encoder, providers=["CPUExecutionProvider"])
 
@@ -54,10 +59,25 @@ class Case:
         return self._encoder.run(["latents"], {"image": image})[0], latents.numpy()
 
 
-@pytest.fixture(scope="module", params=["tiny", "demo"])
-def case(request: pytest.FixtureRequest, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    folder = tiny_checkpoint if request.param == "tiny" else DEMO_CHECKPOINT
-    return Case(folder, tmp_path_factory.mktemp(f"{request.param}_vae"))
+@pytest.fixture(scope="module")
+def tiny_case(exported: Callable[..., Path], tiny_checkpoint: Path) -> Case:
+    return Case(tiny_checkpoint, files_of(exported, Precision.FP32))
+
+
+def files_of(exported: Callable[..., Path], precision: Precision) -> list[Path]:
+    folder = exported(precision, *VAE_COMPONENTS)
+    return [onnx_path(folder, each, precision) for each in VAE_COMPONENTS]
+
+
+@pytest.fixture(scope="module")
+def demo_case(slow, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    files = export_vae(open_checkpoint(DEMO_CHECKPOINT), tmp_path_factory.mktemp("demo_vae"), torch.float32)
+    return Case(DEMO_CHECKPOINT, files)
+
+
+@pytest.fixture(scope="module", params=["tiny_case", "demo_case"])
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.getfixturevalue(request.param)
 
 
 @pytest.mark.parametrize(("rows", "height", "width"), SIZES)
@@ -81,8 +101,8 @@ def test_the_encoders_file_gives_diffusers_latents(case, rows, height, width):
     assert np.abs(latents - expected).max() < TOLERANCE
 
 
-def test_bfloat16_files_have_the_same_tensors_and_bfloat16_weights_beside_them(tiny_checkpoint, tmp_path):
-    for path in export_vae(open_checkpoint(tiny_checkpoint), tmp_path, torch.bfloat16):
+def test_bfloat16_files_have_the_same_tensors_and_bfloat16_weights_beside_them(exported):
+    for path in files_of(exported, Precision.BF16):
         graph = onnx.load(path, load_external_data=False).graph
         assert [tensor_of(value) for value in (*graph.input, *graph.output)] == INTERFACE[path.stem]
         kernels = {node.input[1] for node in graph.node if node.op_type == "Conv"}

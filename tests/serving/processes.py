@@ -29,3 +29,11 @@ def resident_bytes(server) -> int:
 
 def shared_memory_bytes(server) -> int:
     return sum(path.stat().st_blocks * 512 for path in Path("/dev/shm").glob(f"{server.shm_prefix}*"))
+
+
+def assert_all_ended_in_order(server) -> None:
+    """By the log of a server that has ended."""
+    log = server.log_path.read_text()
+    assert "model process died" not in log  # the watchdog knows an end in order
+    assert "Fatal Python error" not in log  # what a process writes that a signal ends
+    assert "killed the model processes it left" not in log

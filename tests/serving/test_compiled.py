@@ -2,47 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from build.engines import build_engines
-from build.export import export
-from build.repository import render_repository
-from build.settings import Settings
-from build.target import Target
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.dit.precision import Precision
-from qwen_image.engines.profiles import named
-from qwen_image.launch.tritonserver import Ports, TritonServer
-from qwen_image_contract import Limits
 from tests.serving.raw import ask
-
-LIMITS = Limits(min_side=64, max_side=1024, max_pixels=512 * 512)
-SETTINGS = Settings(engine="onnxruntime")
-
-
-@pytest.fixture(scope="module")
-def engines(tiny_checkpoint, tmp_path_factory) -> list[Path]:
-    """Their manifests."""
-    folder = tmp_path_factory.mktemp("engines")
-    checkpoint = open_checkpoint(tiny_checkpoint)
-    target = Target(library="onnxruntime", precision=Precision.FP32, profiles=named(["512"]))
-    export(checkpoint, folder / "onnx", Precision.FP32, ["block"])
-    return build_engines(checkpoint, folder / "onnx", folder / "engines", target, ["block"])
-
-
-@pytest.fixture(scope="module")
-def compiled_server(tiny_checkpoint, engines, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("compiled")
-    repository = render_repository(
-        open_checkpoint(tiny_checkpoint), folder / "repository", settings=SETTINGS, limits=LIMITS, engines=engines
-    )
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (96, 160), (512, 512)])

@@ -24,7 +24,7 @@ CALLS = 'qwen_image_step_calls_total{model="sampler"}'
 
 
 @pytest.fixture(scope="module")
-def dummy_server(tmp_path_factory):
+def dummy_server(slow, tmp_path_factory):
     folder = tmp_path_factory.mktemp("dummy")
     checkpoint = open_checkpoint(write_skeleton(folder / "skeleton", dimensions="tiny"), needs_weights=False)
     settings = Settings(

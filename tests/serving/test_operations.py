@@ -1,38 +1,36 @@
-"""What an operator relies on: readiness, metrics, logs, limits, memory, a dead process, a clean end."""
+"""What an operator relies on: readiness, metrics, logs, limits, memory, a clean end."""
 
 from __future__ import annotations
 
 import time
 import urllib.request
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 from tritonclient.utils import InferenceServerException
 
-from build.repository import render_repository
 from build.settings import Settings
-from qwen_image.checkpoint import open_checkpoint
-from qwen_image.launch.tritonserver import Ports, TritonServer
-from tests.serving.processes import resident_bytes, shared_memory_bytes, stub_of
-from tests.serving.raw import ask, cancel, metrics, stream, under_way
+from qwen_image.launch.tritonserver import TritonServer
+from tests.servers import UNLOADING_S, serving
+from tests.serving.processes import assert_all_ended_in_order, resident_bytes, shared_memory_bytes, stub_of
+from tests.serving.raw import ask, cancel, metrics, under_way
 
 SMALL = {"height": 64, "width": 64, "num_inference_steps": 2, "outputs": ("latents",)}
 LONG = {"height": 512, "width": 512, "num_inference_steps": 150, "outputs": ("latents",)}
 MEBIBYTE = 1024 * 1024
-UNLOADING_S = 120  # its processes are nice: on a busy machine it takes them a while to end in order
 
 
 @pytest.fixture(scope="module")
-def narrow_server(tiny_checkpoint, tmp_path_factory):
-    """One image at a time and one in the queue; ended by the last test of this file."""
-    folder = tmp_path_factory.mktemp("narrow")
+def narrow_server(slow, tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
+    """One image at a time and one in the queue. The last test of this file ends it."""
     settings = Settings(max_images_in_flight=1, max_images_waiting=1)
-    repository = render_repository(open_checkpoint(tiny_checkpoint), folder / "repository", settings=settings)
-    with TritonServer(repository, Ports.free(), folder / "tritonserver.log", exit_timeout_s=UNLOADING_S) as running:
-        running.wait_until_ready()
+    folder = tmp_path_factory.mktemp("narrow")
+    with serving(tiny_checkpoint, folder, settings=settings, exit_timeout_s=UNLOADING_S) as running:
         yield running
 
 
@@ -136,30 +134,3 @@ def test_a_server_that_is_stopped_finishes_what_is_in_flight(narrow_server):
         assert np.isfinite(running.result(30)["latents"]).all()
     assert shared_memory_bytes(narrow_server) == 0
     assert_all_ended_in_order(narrow_server)
-
-
-def test_a_bare_sigterm_refuses_what_is_in_flight_and_ends_cleanly(brief_server):
-    with ThreadPoolExecutor() as pool:
-        next(stream(brief_server, "a star", height=256, width=256, num_inference_steps=200))
-        running = under_way(pool, brief_server, **LONG)
-        brief_server.process.terminate()
-        with pytest.raises(InferenceServerException, match="shutting down") as caught:
-            running.result(60)
-    assert caught.value.status() == "StatusCode.UNAVAILABLE"
-    assert brief_server.process.wait(150) == 0
-    assert_all_ended_in_order(brief_server)
-
-
-def assert_all_ended_in_order(server) -> None:
-    log = server.log_path.read_text()
-    assert "model process died" not in log  # the watchdog knows an end in order
-    assert "Fatal Python error" not in log  # what a process writes that a signal ends
-    assert "killed the model processes it left" not in log
-
-
-@pytest.fixture
-def brief_server(tiny_checkpoint, tmp_path):
-    repository = render_repository(open_checkpoint(tiny_checkpoint), tmp_path / "repository")
-    with TritonServer(repository, Ports.free(), tmp_path / "tritonserver.log", exit_timeout_s=UNLOADING_S) as running:
-        running.wait_until_ready()
-        yield running

@@ -12,20 +12,13 @@ import pytest
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
-from qwen_image_contract import Limits
 from tests.pictures import levels_apart, picture, png, right_half
-from tests.servers import serving, unlimited_grant
+from tests.servers import unlimited_grant
 from tests.serving.processes import stubs_of
 from tests.serving.raw import ask, call_inside, stream
 
 START, MASK = png(picture(96, 64)), png(right_half(96, 64))
 SMALL = {"height": 64, "width": 96, "num_inference_steps": 4, "seed": 1}
-
-
-@pytest.fixture(scope="module")
-def edit_server(tiny_edit_plus_checkpoint, tmp_path_factory):
-    with serving(tiny_edit_plus_checkpoint, tmp_path_factory.mktemp("edit"), limits=Limits(max_side=256)) as running:
-        yield running
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -22,6 +22,7 @@ from tests.servers import said_when_ready
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_demo_turns_a_prompt_into_a_png(tiny_checkpoint, tmp_path):
     command = [ROOT / "scripts" / "demo", "a red circle", "--seed", "3", "--checkpoint", tiny_checkpoint]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
@@ -41,6 +42,7 @@ def test_demo_says_what_is_wrong_with_a_checkpoint(tmp_path):
     assert "is no diffusers checkpoint: it has no model_index.json" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_serve_says_how_to_call_it_and_stops_cleanly(tiny_checkpoint, tmp_path, how):
     command = [ROOT / "scripts" / "serve", "--checkpoint", tiny_checkpoint, "--http-port", "0"]
@@ -87,6 +89,7 @@ def test_serve_names_every_taken_port_before_anything_is_loaded(capsys):
     assert "/nowhere" not in said
 
 
+@pytest.mark.slow
 def test_serve_gives_up_after_the_time_that_was_set_and_keeps_the_log(tiny_checkpoint, capsys):
     assert serve(["--checkpoint", str(tiny_checkpoint), "--http-port", "0", "--start-timeout-s", "1"]) == 1
     said = capsys.readouterr().err

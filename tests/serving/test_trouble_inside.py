@@ -31,7 +31,7 @@ def checkpoint(tiny_checkpoint, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(checkpoint, tmp_path_factory) -> Iterator[TritonServer]:
+def server(slow, checkpoint, tmp_path_factory) -> Iterator[TritonServer]:
     """Its VAE decodes to NaN, its text encoder knows no "@"; models may be unloaded and loaded again."""
     make_nan(checkpoint / "vae", "decoder.conv_out.bias")
     (at_sign,) = PromptTokenizer.load(open_checkpoint(checkpoint)).tokenizer("@").input_ids

@@ -27,7 +27,7 @@ SOON_S = 120  # on any machine; without the watchdog it would be never
 
 
 @pytest.fixture
-def start(tiny_checkpoint, tmp_path):
+def start(slow, tiny_checkpoint, tmp_path):
     """Starts a server with settings of its own. It would wait for ever for what is in flight."""
     started = []
 

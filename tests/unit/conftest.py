@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -35,3 +38,18 @@ def engine(checkpoint: Checkpoint) -> Transformer:
 def repository(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rendered from the tracked templates."""
     return render_repository(checkpoint, tmp_path_factory.mktemp("rendered") / "repository")
+
+
+@pytest.fixture
+def usage_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[Path], str]:
+    """What a script prints for `--help`. It runs in this process, where most of what it imports is there already."""
+
+    def run(path: Path) -> str:
+        monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+        monkeypatch.setenv("COLUMNS", "80")
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(path), run_name="__main__")
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    return run

@@ -261,12 +261,10 @@ def module_file(command: list[str]) -> Path:
     return ROOT / f"{command[2].replace('.', '/')}.py"
 
 
-def test_the_command_that_builds_engines_knows_its_options_and_the_library():
-    _, *command = services()["build"]["command"]
-    usage = subprocess.run(
-        [sys.executable, *command[:2], "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    for each in command[2::2]:
+def test_the_command_that_builds_engines_knows_its_options_and_the_library(usage_of):
+    command = services()["build"]["command"]
+    usage = usage_of(module_file(command))
+    for each in command[3::2]:
         assert re.search(rf"^\s+{each}\b", usage, re.MULTILINE), each
     assert option(command, "--library") in re.search(r"--library \{([\w,]+)\}", usage)[1].split(",")
 

@@ -15,7 +15,6 @@ from safetensors.torch import load_file, save_file
 from build import engines as build
 from build.compiled import find_manifest
 from build.engines import build_engines
-from build.export import export
 from build.repository import render_repository
 from build.settings import Settings
 from build.target import Target
@@ -34,11 +33,9 @@ from qwen_image_contract import Limits
 TARGET = Target(library="onnxruntime", precision=Precision.FP32, profiles=named(["512", "1024"]))
 
 
-@pytest.fixture(scope="module")
-def onnx(tiny_checkpoint, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("onnx")
-    export(open_checkpoint(tiny_checkpoint), folder, Precision.FP32, ["block"])
-    return folder
+@pytest.fixture(scope="session")
+def onnx(exported) -> Path:
+    return exported(Precision.FP32, "block")
 
 
 @pytest.fixture
@@ -89,9 +86,8 @@ def test_an_engine_that_is_damaged_or_from_another_graph_is_built_again(checkpoi
     assert read_manifest(manifest).onnx_sha256 != "of another graph"
 
 
-def test_a_build_that_fails_leaves_nothing_behind(checkpoint, tmp_path):
-    broken = tmp_path / "onnx" / "fp32" / "block.onnx"
-    export(checkpoint, tmp_path / "onnx", Precision.FP32, ["block"])
+def test_a_build_that_fails_leaves_nothing_behind(checkpoint, onnx, tmp_path):
+    broken = Path(shutil.copytree(onnx, tmp_path / "onnx"), "fp32", "block.onnx")
     broken.write_bytes(b"no graph")
     target = Target("tensorrt_rtx", Precision.FP32, named(["512"]), "8.9")
     with pytest.raises(EngineError, match=r"^tensorrt_rtx does not take .*block.onnx: "):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,33 +12,29 @@ import pytest
 from build import export as build
 from build.export import CODE, check_exported, export, onnx_path
 from build.onnx_export import data_path
-from qwen_image.checkpoint import Checkpoint, open_checkpoint
+from qwen_image.checkpoint import open_checkpoint
 from qwen_image.dit.precision import Precision
 from qwen_image.errors import EngineError
 
 DECODER = ["vae_decoder"]
 
 
-@pytest.fixture(scope="module")
-def exported(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("exported")
-    export(checkpoint, folder, Precision.FP32, DECODER)
-    return folder
-
-
 @pytest.fixture
-def decoder(exported: Path, tmp_path: Path) -> Path:
+def decoder(exported: Callable[..., Path], tmp_path: Path) -> Path:
     """In a copy that a test may damage."""
-    shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
-    return onnx_path(tmp_path, "vae_decoder", Precision.FP32)
+    return copied(exported(Precision.FP32, *DECODER), "vae_decoder", tmp_path)
 
 
-def test_one_half_of_the_vae_is_written_alone_and_noted(decoder):
-    assert {path.name for path in decoder.parent.iterdir()} == {
-        "vae_decoder.onnx",
-        "vae_decoder.onnx.data",
-        "vae_decoder.json",
-    }
+def copied(exported: Path, component: str, folder: Path) -> Path:
+    """The component's file, copied to another folder with what is beside it."""
+    copy = onnx_path(folder, component, Precision.FP32)
+    copy.parent.mkdir(exist_ok=True)
+    for path in onnx_path(exported, component, Precision.FP32).parent.glob(f"{component}.*"):
+        shutil.copy(path, copy.parent)
+    return copy
+
+
+def test_the_note_has_the_size_of_the_weights(decoder):
     assert json.loads(decoder.with_suffix(".json").read_text())["data_bytes"] == data_path(decoder).stat().st_size
 
 
@@ -56,12 +53,17 @@ def test_files_that_are_not_whole_are_not_built_from(checkpoint, decoder, damage
         check_exported(checkpoint, decoder)
 
 
-def test_files_that_are_not_whole_are_written_again(checkpoint, tmp_path, decoder, capsys):
+def test_files_that_are_not_whole_are_written_again_and_no_other_component(checkpoint, tmp_path, decoder, capsys):
     before = [path.read_bytes() for path in (decoder, data_path(decoder))]
     data_path(decoder).unlink()
     export(checkpoint, tmp_path, Precision.FP32, DECODER)
     assert capsys.readouterr().out.endswith("written\n")
     assert [path.read_bytes() for path in (decoder, data_path(decoder))] == before
+    assert {path.name for path in decoder.parent.iterdir()} == {
+        "vae_decoder.onnx",
+        "vae_decoder.onnx.data",
+        "vae_decoder.json",
+    }
     check_exported(checkpoint, decoder)
 
 
@@ -103,8 +105,8 @@ def test_the_files_that_are_named_exist_and_the_note_has_the_libraries(decoder):
     assert list(libraries) == ["torch", "diffusers", "onnxscript", "onnx-ir"]
 
 
-def test_other_weights_make_other_vae_files_and_the_same_block(checkpoint, tmp_path, decoder, capsys):
-    export(checkpoint, tmp_path, Precision.FP32, ["block"])
+def test_other_weights_make_other_vae_files_and_the_same_block(checkpoint, exported, tmp_path, decoder, capsys):
+    copied(exported(Precision.FP32, "block"), "block", tmp_path)
     other = Path(shutil.copytree(checkpoint.folder, tmp_path / "other"))
     for component in ("vae", "transformer"):
         (file,) = (other / component).glob("*.safetensors")

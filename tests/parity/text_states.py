@@ -1,43 +1,12 @@
-"""A server of nothing but a checkpoint's text encoder, and requests to it."""
+"""Requests to a server's text encoder, as the models before it make them."""
 
 from __future__ import annotations
-
-import json
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import tritonclient.grpc as grpcclient
 
-from build.repository import render_repository
-from qwen_image.checkpoint import open_checkpoint
 from qwen_image.images import packed
-from qwen_image.launch.tritonserver import Ports, TritonServer
 from tests.servers import unlimited_grant
-
-
-@contextmanager
-def text_encoder_of(folder: Path, scratch: Path) -> Iterator[TritonServer]:
-    repository = render_repository(open_checkpoint(folder), scratch / "repository")
-    for model in repository.iterdir():
-        if model.name != "text_encoder":
-            shutil.rmtree(model)
-    with TritonServer(repository, Ports.free(), scratch / "tritonserver.log") as running:
-        running.wait_until_ready()
-        yield running
-
-
-def with_published_files(folder: Path, copy: Path) -> Path:
-    """A copy whose processor has the files of the published checkpoints, which transformers 4 wrote."""
-    processor = shutil.copytree(folder, copy) / "processor"
-    written = json.loads((processor / "processor_config.json").read_text())
-    (processor / "processor_config.json").unlink()
-    for file, part in (("preprocessor_config", "image_processor"), ("video_preprocessor_config", "video_processor")):
-        contents = written[part] | {"processor_class": written["processor_class"]}
-        (processor / f"{file}.json").write_text(json.dumps(contents))
-    return copy
 
 
 def column(name: str, rows: list[list[bytes]]) -> grpcclient.InferInput:
