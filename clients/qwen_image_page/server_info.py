@@ -67,6 +67,6 @@ async def fetch_server_info(url: str) -> ServerInfo:
         max_images=int(limits["max_rows"]),
         max_input_images=int(limits["max_input_images"]),
         size_multiple=int(limits["size_multiple"]),
-        limits=Limits(**{each.name: type(each.default)(limits[each.name]) for each in fields(Limits)}),
+        limits=Limits(**{each.name: type(getattr(Limits(), each.name))(limits[each.name]) for each in fields(Limits)}),
         strength=defaults.get("strength", default_of("strength")),
     )
