@@ -21,7 +21,7 @@ from scripts.bench_perf_analyzer import PROMPTS, WHEEL, Protocol, measure
 from scripts.bench_report import ROOT, Figure, as_json, surroundings, table
 from scripts.bench_requests import prompt_of
 from scripts.bench_server import memory_gib, started, triton_version
-from scripts.serving import show
+from scripts.progress import show
 
 TINY_CHECKPOINT = ROOT / ".cache" / "tiny_checkpoint"
 WIDE_CHECKPOINT = ROOT / ".cache" / "tiny_checkpoint_3584"

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from build.settings import GpuSettings
 from build.skeleton_checkpoint import write_skeleton
@@ -27,7 +28,7 @@ from scripts.bench_gpu_peers import peers
 from scripts.bench_report import Figure, as_json, gpu_surroundings, table
 from scripts.bench_requests import paint
 from scripts.bench_server import started
-from scripts.serving import show
+from scripts.progress import show
 
 BF16 = (
     Work("1328², 50 steps, CFG, bf16", 1328, 50, target_s=22.0),
@@ -50,7 +51,7 @@ ONLY_1328 = Limits(max_side=1328, max_pixels=1328 * 1328)
 STAGES = ("bf16", "fp8", "memory", "load-steps", "load-requests", "peers")
 
 
-def settings(precision: Precision, **others: int) -> GpuSettings:
+def settings(precision: Precision, **others: Any) -> GpuSettings:
     return GpuSettings(engine="torch", precision=precision, load_format=LoadFormat.DUMMY, **others)
 
 

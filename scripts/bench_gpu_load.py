@@ -18,7 +18,7 @@ from scripts.bench_gpu_images import Work
 from scripts.bench_report import Figure
 from scripts.bench_requests import paint
 from scripts.bench_server import counters, started
-from scripts.serving import show
+from scripts.progress import show
 
 KINDS = {  # with the share of requests that are of it
     Work("512², 8 steps", 512, 8, is_guided=False): 0.55,

@@ -17,7 +17,8 @@ import psutil  # type: ignore[import-untyped]
 from build.repository import render_repository
 from build.settings import Settings
 from qwen_image.checkpoint import open_checkpoint
-from qwen_image.launch.tritonserver import Ports, TritonServer
+from qwen_image.launch.ports import Ports
+from qwen_image.launch.tritonserver import TritonServer
 from qwen_image_contract import Limits
 
 SETTLE_S = 0.3  # the models hand their counters over ten times a second

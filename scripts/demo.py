@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 from qwen_image.errors import QwenImageError
-from qwen_image.launch.tritonserver import Ports
+from qwen_image.launch.ports import Ports
 from qwen_image_client.cli import main as qwen_image_command
-from scripts.serving import checkpoint_folder, running_server, show
+from scripts.progress import show
+from scripts.serving import checkpoint_folder, running_server
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from scripts.load_http import Answer, asked
-from scripts.serving import show
+from scripts.progress import show
 
 PROMPTS = ("a red circle", "a blue square", "three green stars", "a purple heart on a white background")
 SEEDS = (1, 2)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 EVERY_S = 5.0
 

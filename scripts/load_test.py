@@ -14,13 +14,14 @@ import importlib.metadata
 import sys
 
 from qwen_image.errors import QwenImageError
-from qwen_image.launch.tritonserver import Ports
+from qwen_image.launch.ports import Ports
 from scripts.bench_report import surroundings
 from scripts.load_clients import Load
 from scripts.load_http import images_left
 from scripts.load_memory import MemoryWatch
 from scripts.load_report import Report
-from scripts.serving import DEMO_CHECKPOINT, running_gateway, running_server, show
+from scripts.progress import show
+from scripts.serving import DEMO_CHECKPOINT, running_gateway, running_server
 
 
 def main() -> int:
@@ -30,6 +31,7 @@ def main() -> int:
     try:
         with running_server(DEMO_CHECKPOINT, Ports.free()) as server, running_gateway(server) as gateway:
             load = Load(gateway.url, options.clients, options.seconds)
+            assert server.process is not None
             with MemoryWatch([server.process.pid, gateway.process.pid]) as memory:
                 outcomes = asyncio.run(load.run())
             report = Report(outcomes, memory.samples, images_left(server.metrics_url))

@@ -20,8 +20,9 @@ from qwen_image.launch.ports import Ports, check_ports
 from qwen_image.launch.tritonserver import TritonServer
 from qwen_image_contract import Limits
 from scripts.how_to_call import how_to_call
+from scripts.progress import show
 from scripts.serve_options import read_options
-from scripts.serving import RunningGateway, running_gateway, running_server, show
+from scripts.serving import RunningGateway, running_gateway, running_server
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 started = running_gateway(server, gateway_port, host=options.host, options=gateway_options)
                 gateway = stack.enter_context(started)
             asked = end_asked_for()  # before anybody is told that Ctrl-C stops it
-            print(how_to_call(server, gateway and gateway.url, with_page=options.page), flush=True)
+            print(how_to_call(server, gateway.url if gateway else None, with_page=options.page), flush=True)
             wait_for_end(server, gateway, asked)
             return 0
     except QwenImageError as error:
