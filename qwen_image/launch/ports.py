@@ -72,7 +72,7 @@ def _problem(host: str, port: int, error: OSError) -> str:
 
 
 def _owner(port: int) -> str:
-    import psutil  # type: ignore[import-untyped]  # not there yet where scripts/setup begins
+    import psutil  # not there yet where scripts/setup begins
 
     pids = [each.pid for each in psutil.net_connections("tcp") if each.laddr.port == port and _listens(each)]
     if os.getpid() in pids:
