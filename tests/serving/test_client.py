@@ -493,7 +493,7 @@ def test_a_stream_of_edits_ends_with_the_image(edit_server, picture):
 def test_closing_a_stream_of_edits_ends_its_work(edit_server, picture):
     before = cancelled_images(edit_server)
     with Client(edit_server.grpc_url) as client:
-        for preview in client.stream_edit("a", picture, outputs=(), **LONG):
+        for preview in client.stream_edit("a", picture, outputs=(), **LONG | {"height": 256, "width": 256}):
             if preview.step == 2:
                 break
     assert rises_by(1, cancelled_images, edit_server, before)
