@@ -22,6 +22,9 @@ def refusal(server: Any, model: str, tensors: dict[str, np.ndarray]) -> str:
     return str(caught.value.message())
 
 
+GUIDANCE = {"true_cfg_scale": 1, "cfg_start": 0, "cfg_end": 1}
+
+
 def granted(server: Any, **values: Any) -> np.ndarray:
     """The grant of one row, as the validator gives it to whoever asks."""
     with grpcclient.InferenceServerClient(server.grpc_url) as client:
@@ -35,7 +38,8 @@ def for_sampler(dim: int, text_tokens: int = 3, **values: Any) -> dict[str, np.n
     states, mask = np.zeros((1, text_tokens, dim), np.float32), np.ones((1, text_tokens), bool)
     texts = {"prompt_embeds": states, "negative_prompt_embeds": states}
     masks = {"prompt_embeds_mask": mask, "negative_prompt_embeds_mask": mask}
-    return {**texts, **masks, **scalars, "true_cfg_scale": np.array([[1]], np.float32)}
+    guidance = {name: np.array([[value]], np.float32) for name, value in GUIDANCE.items()}
+    return {**texts, **masks, **scalars, **guidance}
 
 
 def for_dit(dim: int) -> dict[str, np.ndarray]:
