@@ -30,12 +30,11 @@ from qwen_image.checkpoint.weight_checks import check_weights
 from qwen_image.errors import RenderError
 from qwen_image.families import Family
 from qwen_image.request.params import image_tokens
-from qwen_image_contract import Limits
+from qwen_image_contract import ENSEMBLES, Limits
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "model_repository"
 RENDERED = (".pbtxt", ".json")
 PLAN_MODELS = ("vae_decoder_plan", "vae_encoder_plan")  # on Triton's TensorRT backend, where the settings ask for it
-ENSEMBLES = {False: ("qwen_image", "qwen_image_stream"), True: ("qwen_image_edit", "qwen_image_edit_stream")}
 
 
 def render_repository(
@@ -66,7 +65,8 @@ def render_repository(
 
 def templates_of(settings: Settings, family: Family) -> list[Path]:
     """The files of the models that serve a family."""
-    left_out = {*ENSEMBLES[family.edit is None], *(() if settings.has_vae_plans else PLAN_MODELS)}
+    others = (each.name for each in ENSEMBLES if each.task != family.task)
+    left_out = {*others, *(() if settings.has_vae_plans else PLAN_MODELS)}
     files = (path for path in TEMPLATES.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sorted(path for path in files if path.relative_to(TEMPLATES).parts[0] not in left_out)
 

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from build.settings import Settings
 from qwen_image.checkpoint import Checkpoint
 from qwen_image.images import fitted_size
-from qwen_image_contract import ENSEMBLES, Limits, Task, inputs_of
+from qwen_image_contract import ENSEMBLES, Limits, inputs_of
 
 
 def server_info(checkpoint: Checkpoint, settings: Settings, limits: Limits) -> str:
     """JSON: `task`, `family`, `defaults` by input, `limits` by name; numbers all of them, sides in pixels."""
     edit = checkpoint.edit
-    task: Task = "generate" if edit is None else "edit"
+    task = checkpoint.family.task
     height, width = checkpoint.default_size
     if edit is not None:  # the result is like its input image: this is for a square one
         width, height = fitted_size(edit.reference_area, 1, 1, edit.side_multiple)

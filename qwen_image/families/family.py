@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from qwen_image_contract import Task
+
 CONDITION_TOKEN_SIDE = 28  # pixels a side that the text encoder makes a token of
 LONGEST_RATIO = 16  # of the sides of a picture that a request may bring
 VISION = "<|vision_start|><|image_pad|><|vision_end|>"  # a picture's place in a prompt
@@ -56,6 +58,11 @@ class Family:
     default_size: tuple[int, int]  # (height, width) in pixels
     processor_class: str | None = None  # of the component that edit checkpoints have more
     edit: Edit | None = None  # None: a picture that comes along is what denoising starts from
+
+    @property
+    def task(self) -> Task:
+        """Whose ensembles serve it."""
+        return "generate" if self.edit is None else "edit"
 
     @property
     def size_multiple(self) -> int:
